@@ -1,0 +1,1 @@
+"""Templates of job scripts."""

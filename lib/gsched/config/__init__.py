@@ -1,0 +1,1 @@
+"""Configuration: TOML files and environment to frozen settings."""

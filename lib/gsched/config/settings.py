@@ -1,0 +1,96 @@
+"""All settings of gsched with their defaults. Files and environment are read by ``loader``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEFAULT_STATE_DIR = Path("/var/lib/gsched")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """Where the job history is kept."""
+
+    url: str = ""
+    """SQLAlchemy URL; empty = SQLite in `state_dir`/history.db. Never holds a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSettings:
+    """How Slurm's commands are called."""
+
+    command_timeout_s: float = 60.0
+    """Seconds after which a Slurm command and its process group are killed."""
+    jobcomp_file: str = ""
+    """Path of jobcomp/filetxt's file; empty = as `scontrol show config` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictSettings:
+    """How run times are predicted."""
+
+    estimator: str = "model"
+    """`model` (trained on the history), `constant` (all alike), `table` (a CSV file)."""
+    table: str = ""
+    """CSV file user,name,duration_s for the estimator `table`."""
+    retrain_interval_s: int = 3600
+    """Seconds between refits by the daemon; 0 = only `gsched predict train`."""
+    min_jobs: int = 10
+    """Fewer finished jobs than this train no model."""
+    history_days: int = 180
+    """Jobs that ended longer ago than this many days are not trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """How the priority daemon works."""
+
+    policy: str = "qssf"
+    """Name of the policy, see `gsched policy list`."""
+    interval_s: float = 30.0
+    """Seconds between rounds."""
+    max_shift: int = 0
+    """Priority points by which a job may be moved up or down; 0 = from the priority weights."""
+    quantum: int = 0
+    """SiteFactor values are multiples of this; 0 = 1/500 of the range."""
+    dead_band: int = 0
+    """A value that differs by less than this is not written; 0 = one quantum."""
+    write_budget: int = 1000
+    """Most SiteFactor writes in one round."""
+    partitions: tuple[str, ...] = ()
+    """Partitions whose jobs gsched may move; empty = all."""
+    exclude_users: tuple[str, ...] = ()
+    """Users whose jobs are never touched."""
+    exclude_accounts: tuple[str, ...] = ()
+    """Accounts whose jobs are never touched."""
+    knobs: dict[str, float] = field(default_factory=dict)
+    """Knobs of the policy, see `gsched policy list --json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole configuration. `sources` lists the files that were read, in order."""
+
+    state_dir: Path = DEFAULT_STATE_DIR
+    """Folder of the database, the models, the daemon's lock and its status file."""
+    database: DatabaseSettings = DatabaseSettings()
+    slurm: SlurmSettings = SlurmSettings()
+    predict: PredictSettings = PredictSettings()
+    daemon: DaemonSettings = DaemonSettings()
+    sources: tuple[Path, ...] = ()
+
+    @property
+    def database_url(self) -> str:
+        """The URL in force."""
+        return self.database.url or f"sqlite:///{self.state_dir / 'history.db'}"
+
+    @property
+    def model_file(self) -> Path:
+        """The duration model that the daemon and `predict job` use."""
+        return self.state_dir / "models" / "duration.gsmodel"
+
+    @property
+    def status_file(self) -> Path:
+        """The public answer of the daemon, see gsched-status(5)."""
+        return self.state_dir / "status.json"

@@ -1,0 +1,1 @@
+"""The priority daemon: rounds on a live Slurm."""

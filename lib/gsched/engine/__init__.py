@@ -1,0 +1,1 @@
+"""The round (snapshot, decide, validate, journal, apply, confirm) and its ports."""

@@ -1,0 +1,76 @@
+"""Errors that a user sees: what is wrong, what to do next, and the exit code of the command.
+
+Library code raises these; ``gsched_cli.errors`` alone turns them into lines on stderr.
+Exit codes follow sysexits(3); 3 is an answer (a refused deadline, a policy's no), not a fault.
+"""
+
+from __future__ import annotations
+
+EXIT_REFUSED = 3
+EXIT_USAGE = 2
+EXIT_DATA = 65
+EXIT_UNAVAILABLE = 69
+EXIT_SOFTWARE = 70
+EXIT_TRY_AGAIN = 75
+EXIT_NO_PERMISSION = 77
+EXIT_CONFIG = 78
+
+
+class GschedError(Exception):
+    """One line for the user (`message`), an optional next step (`hint`) and an exit code."""
+
+    exit_code = EXIT_SOFTWARE
+
+    def __init__(self, message: str, hint: str = "", exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class UsageError(GschedError):
+    """The command line asks for something that does not exist or does not fit together."""
+
+    exit_code = EXIT_USAGE
+
+
+class DataError(GschedError):
+    """Input that could not be understood: a record, a file, a name, a number."""
+
+    exit_code = EXIT_DATA
+
+
+class UnavailableError(GschedError):
+    """Something outside gsched does not answer: Slurm, a database, a file system."""
+
+    exit_code = EXIT_UNAVAILABLE
+
+
+class TryAgainError(GschedError):
+    """Refused now, may work later: another daemon holds the lock, a database is busy."""
+
+    exit_code = EXIT_TRY_AGAIN
+
+
+class PermissionDeniedError(GschedError):
+    """The caller lacks a privilege on Slurm, a file or the database."""
+
+    exit_code = EXIT_NO_PERMISSION
+
+
+class ConfigError(GschedError):
+    """A configuration of gsched or of the site that gsched cannot work with."""
+
+    exit_code = EXIT_CONFIG
+
+
+class SlurmCommandError(UnavailableError):
+    """A Slurm command failed. Carries its argument vector, exit status and stderr."""
+
+    def __init__(self, argv: tuple[str, ...], status: int, stderr: str, hint: str = "") -> None:
+        reason = " ".join(stderr.split()) or f"exit status {status}"
+        super().__init__(f"{argv[0]} failed: {reason}", hint)
+        self.argv = argv
+        self.status = status
+        self.stderr = stderr

@@ -1,0 +1,1 @@
+"""Job scripts: their directives."""

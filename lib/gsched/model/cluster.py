@@ -1,0 +1,87 @@
+"""A snapshot of one cluster: nodes, partitions, reservations and its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gsched.model.job import JobKey
+
+if TYPE_CHECKING:
+    from gsched.model.jobtable import JobTable
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node. `state` is Slurm's base state in lower case, `flags` its suffixes and flags."""
+
+    name: str
+    state: str
+    flags: tuple[str, ...]
+    num_cpus: int
+    mem_bytes: int
+    gpus: tuple[tuple[str, int], ...]  # (type or "", count)
+    partitions: tuple[str, ...]
+    features: tuple[str, ...] = ()
+    topology: str = ""
+    gpus_used: int = 0
+
+    @property
+    def num_gpus(self) -> int:
+        """All GPUs of the node, whatever their type."""
+        return sum(count for _, count in self.gpus)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether Slurm could start a job here now or after waking the node."""
+        return self.state in {"idle", "mixed", "allocated", "completing"} and not (
+            {"drain", "down", "fail", "maint", "not_responding", "invalid_reg"} & set(self.flags)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition and its limits (None = no limit)."""
+
+    name: str
+    is_default: bool
+    is_up: bool
+    nodes: tuple[str, ...]
+    max_time_s: int | None = None
+    max_nodes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationView:
+    """Nodes set aside for some users or accounts."""
+
+    name: str
+    nodes: tuple[str, ...]
+    start_time: int
+    end_time: int
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What changed since the snapshot before: jobs that came, went, or changed state."""
+
+    arrived: frozenset[JobKey] = frozenset()
+    departed: frozenset[JobKey] = frozenset()
+    changed: frozenset[JobKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a policy decides on. `seq` grows by one with each snapshot of a backend."""
+
+    cluster: str
+    as_of: int
+    seq: int
+    nodes: tuple[NodeView, ...]
+    partitions: tuple[PartitionView, ...]
+    reservations: tuple[ReservationView, ...]
+    jobs: JobTable
+    changed: Delta = Delta()
+    requests: tuple[JobKey, ...] = ()  # jobs whose users wait for an answer (deadline, placement)

@@ -1,0 +1,146 @@
+"""What a policy answers: an order, actions, and a reason for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gsched.model.job import JobKey
+
+JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
+"""What can be kept in the journal and in a policy's memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A pending job's place in the order of its queue.
+
+    `position` counts from 1 among the `of` jobs of `queue` (``gpu`` or ``cpu``). `key` is the
+    policy's own value, smaller first. `level` in [-1, 1] is how far the job is to be moved from
+    the median job (0), +1 = first; a STATIC policy derives it from the job alone.
+    """
+
+    queue: str
+    position: int
+    of: int
+    key: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why: a stable code and the numbers behind it (shown by ``gsched why`` and the audit)."""
+
+    code: str
+    params: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionBase:
+    """What every action carries.
+
+    `action_id` is the idempotency key. The action is void when the job's attempt is no longer
+    `attempt`, when the snapshot is older than `after_seq`, or past `valid_until`. `undo` names the
+    way back (None = cannot be undone).
+    """
+
+    action_id: str
+    key: JobKey
+    attempt: int
+    after_seq: int
+    valid_until: int
+    undo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant(ActionBase):
+    """Give a job its GPUs for one lease."""
+
+    length_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(ActionBase):
+    """Let a job keep its GPUs for one more lease."""
+
+    length_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke(ActionBase):
+    """Take a lease back after `grace_s` seconds for a checkpoint, for the good of `beneficiary`."""
+
+    grace_s: int
+    beneficiary: JobKey | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resize(ActionBase):
+    """Run an elastic job on `num_gpus` GPUs from its next attempt on."""
+
+    num_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place(ActionBase):
+    """Prefer `nodes`, or with `binding` insist on them."""
+
+    nodes: tuple[str, ...]
+    binding: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Share(ActionBase):
+    """Let the jobs of `group` share GPUs in `mode` (``shard``, ``mps``)."""
+
+    mode: str
+    group: tuple[JobKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Power(ActionBase):
+    """Put `nodes` to sleep or wake them (`on`)."""
+
+    nodes: tuple[str, ...]
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admit(ActionBase):
+    """Accept a job's request with the promised finish time and its probability."""
+
+    finish_time: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(ActionBase):
+    """Decline a request; `earliest` is the first finish time that could be promised."""
+
+    earliest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetKnob(ActionBase):
+    """Set one knob of the running policy."""
+
+    knob: str
+    value: float
+
+
+Action = Grant | Renew | Revoke | Resize | Place | Share | Power | Admit | Refuse | SetKnob
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A policy's whole answer to one snapshot.
+
+    `memory` comes back at the next decision (JSON values, kept in the journal). `next_wakeup` is
+    when the policy wants to decide again though nothing happened (None = only on events).
+    """
+
+    order: Mapping[JobKey, Rank]
+    actions: tuple[Action, ...]
+    reasons: Mapping[JobKey, Reason]
+    memory: Mapping[str, JsonValue]
+    next_wakeup: int | None = None

@@ -1,0 +1,101 @@
+"""Past jobs as the readers of Slurm deliver them and the history stores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gsched.model.job import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Tres:
+    """One trackable resource: Slurm's name (``cpu``, ``mem``, ``gres/gpu:a100``) and its count.
+
+    Memory counts in bytes.
+    """
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One run (or wait) of a job as one source told it; None = that source does not say.
+
+    (cluster, job_id, array_task, het_offset, submit_time) names the attempt.
+    """
+
+    cluster: str
+    job_id: int
+    array_task: int | None
+    het_offset: int | None
+    submit_time: int
+    state: JobState
+    state_text: str  # as written by Slurm, also when `state` is UNKNOWN
+    source: str  # "sacct", "jobcomp", "squeue"
+    user: str | None = None
+    tenant: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    name: str | None = None
+    eligible_time: int | None = None
+    start_time: int | None = None
+    end_time: int | None = None
+    time_limit_s: int | None = None
+    num_nodes: int | None = None
+    num_cpus: int | None = None
+    num_gpus: int | None = None
+    requested: tuple[Tres, ...] = ()
+    allocated: tuple[Tres, ...] = ()
+    node_list: str | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A row that could not be understood: kept, counted, reported."""
+
+    source: str
+    line: int
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one read of a source gave. rows in = len(records) + len(rejects) + steps skipped."""
+
+    records: tuple[AttemptRecord, ...]
+    rejects: tuple[Reject, ...]
+    rows_in: int
+    rows_skipped: int = 0  # rows that are no attempts of jobs (job steps)
+    cursor: str = ""  # where the next read of this source begins
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A finished logical job, as the predictor learns from it.
+
+    `duration_s` is the run time of its last attempt; `end_time` bounds what may be known when.
+    """
+
+    cluster: str
+    job_id: int
+    submit_time: int
+    start_time: int
+    end_time: int
+    user: str
+    tenant: str
+    partition: str
+    name: str
+    num_gpus: int
+    num_cpus: int
+    num_nodes: int
+    time_limit_s: int | None
+    state: JobState
+
+    @property
+    def duration_s(self) -> int:
+        """Seconds from start to end."""
+        return self.end_time - self.start_time

@@ -1,0 +1,256 @@
+"""A job as gsched sees it: who it is, what it asks for, what is predicted of it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+UNLIMITED_S = 2**31 - 1
+"""Seconds that stand for Slurm's UNLIMITED time limit."""
+
+
+class JobState(enum.Enum):
+    """Base states of squeue(1) and sacct(1); anything else is UNKNOWN and its text is kept."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    REQUEUED = "REQUEUED"
+    REVOKED = "REVOKED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether an attempt in this state has ended for good."""
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset(
+    {
+        JobState.COMPLETED,
+        JobState.CANCELLED,
+        JobState.FAILED,
+        JobState.TIMEOUT,
+        JobState.NODE_FAIL,
+        JobState.PREEMPTED,
+        JobState.BOOT_FAIL,
+        JobState.DEADLINE,
+        JobState.OUT_OF_MEMORY,
+        JobState.REQUEUED,
+        JobState.REVOKED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobKey:
+    """One *logical* job, all its attempts together.
+
+    `job_id` is the id that a user sees: the array's id for an array task, the leader's id for a
+    heterogeneous component. `epoch` is the first submit time; it tells a reused id apart.
+    Slurm moves the submit time at every requeue, so (key, submit_time) names an attempt.
+    """
+
+    cluster: str
+    job_id: int
+    array_task: int | None = None
+    het_offset: int | None = None
+    epoch: int = 0
+
+    @property
+    def slurm_id(self) -> str:
+        """The spelling that Slurm's commands take: ``7``, ``7_3``, ``7+1``."""
+        if self.array_task is not None:
+            return f"{self.job_id}_{self.array_task}"
+        if self.het_offset is not None:
+            return f"{self.job_id}+{self.het_offset}"
+        return str(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CountRange:
+    """A number of nodes between `minimum` and `maximum`, both included."""
+
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRange:
+    """Total GPUs that a job can run on: `minimum`..`maximum` in steps of `step` (elastic jobs)."""
+
+    minimum: int
+    maximum: int
+    step: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOption:
+    """One acceptable kind of GPU (`None` = any), how many, and the job's relative speed on it."""
+
+    gpu_type: str | None
+    count: int
+    relative_speed: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a job asks for. `mem_bytes` is the total over all nodes, 0 when not stated."""
+
+    nodes: CountRange
+    gpus: GpuRange
+    num_cpus: int
+    gpu_options: tuple[GpuOption, ...] = ()
+    mem_bytes: int = 0
+    shards: int = 0
+    features: str = ""
+    topology: str = ""
+    licences: str = ""
+
+
+class PredictionKind(enum.Enum):
+    """What a prediction is about."""
+
+    DURATION = "duration"  # seconds of run time
+    START = "start"  # epoch seconds
+    SPEED = "speed"  # iterations a second
+    ITERATIONS = "iterations"  # iterations to the end
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A predicted quantity with its uncertainty and where it came from.
+
+    `quantiles` are (probability, value) pairs in rising order. `source` is the rule that gave the
+    value (``similar-name``, ``user-gpus``, …), `similar_jobs` the number of past jobs behind it,
+    `as_of` the moment before which those jobs ended.
+    """
+
+    kind: PredictionKind
+    mean: float
+    quantiles: tuple[tuple[float, float], ...]
+    source: str
+    model_id: str
+    similar_jobs: int
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """What the user asked of gsched beyond Slurm's options (the request token)."""
+
+    opt_out: bool = False
+    deadline: int | None = None
+    soft_deadlines: tuple[tuple[int, float], ...] = ()
+    checkpoint_s: int | None = None
+    phases: tuple[str, ...] = ()
+    shareable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running job is, from its own heartbeat."""
+
+    iterations_done: int
+    iterations_total: int | None
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Where an attempt runs: node names and GPUs on each, in the same order."""
+
+    nodes: tuple[str, ...]
+    gpus: tuple[int, ...]
+    start_time: int
+
+
+class LeaseState(enum.Enum):
+    """States of a lease, in the order in which a live one passes through them."""
+
+    GRANTED = "granted"
+    ENDING = "ending"
+    SIGNALLED = "signalled"
+    SAVED = "saved"
+    REQUEUED = "requeued"
+    REGRANTED = "regranted"
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A fixed-length grant of GPUs that is renewed or revoked when it ends."""
+
+    lease_id: str
+    state: LeaseState
+    start_time: int
+    length_s: int
+
+
+class Capability(enum.Enum):
+    """What a policy may need from the backend that carries out its decisions."""
+
+    REORDER = "reorder"
+    PREEMPT = "preempt"
+    PLACE = "place"
+    SHARE = "share"
+    RESIZE = "resize"
+    POWER = "power"
+    ADMIT = "admit"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A reason (`code`, and `detail` for people) why `capability` must not touch a job."""
+
+    capability: Capability
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """Everything that a policy may know of one pending or running job.
+
+    `tenant` is the Slurm account; `partitions` the ones the job may run in, in its own order.
+    `name` is hostile text, as every free field from users. `attained_gpu_s` counts all attempts.
+    """
+
+    key: JobKey
+    attempt: int  # submit time of the present attempt
+    state: JobState
+    user: str
+    tenant: str
+    qos: str
+    partitions: tuple[str, ...]
+    name: str
+    request: Request
+    first_submit: int
+    eligible: int | None
+    time_limit_s: int | None
+    wants: Wants = Wants()
+    predictions: tuple[Prediction, ...] = ()
+    progress: Progress | None = None
+    attained_gpu_s: float = 0.0
+    allocation: Allocation | None = None
+    lease: Lease | None = None
+    group: str | None = None
+    exclusions: tuple[Exclusion, ...] = ()
+    pending_reason: str = ""
+
+    def exclusion(self, capability: Capability) -> Exclusion | None:
+        """The first reason why `capability` must leave this job alone, or None."""
+        return next((e for e in self.exclusions if e.capability is capability), None)
+
+    def prediction(self, kind: PredictionKind) -> Prediction | None:
+        """The prediction of `kind`, or None when nothing is predicted."""
+        return next((p for p in self.predictions if p.kind is kind), None)

@@ -1,0 +1,1 @@
+"""Scheduling policies: pure decisions from a snapshot. One file a policy."""

@@ -1,0 +1,76 @@
+"""What a policy is.
+
+A policy is pure and deterministic: no clock, no input or output, random sources injected. It does
+not know whether it runs on a live Slurm or in the simulator. Memory comes in and goes out as JSON.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gsched.model.cluster import ClusterState
+from gsched.model.decision import Decision, JsonValue
+from gsched.model.job import Capability
+from gsched.model.jobtable import FloatColumn, JobTable
+
+
+class OrderKind(enum.Enum):
+    """What a policy's order depends on, and so how often it has to be computed.
+
+    STATIC: on the job alone (one key in its life: the daemon writes once, the simulator sorts
+    once). TIME: on the clock too. STATE: on the other jobs as well.
+    """
+
+    STATIC = "static"
+    TIME = "time"
+    STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class KnobSpec:
+    """One number by which a policy can be tuned, with its bounds and its unit."""
+
+    name: str
+    default: float
+    minimum: float
+    maximum: float
+    unit: str
+    help: str
+
+
+class Policy(ABC):
+    """Base of all policies. Subclasses set the class attributes and implement two methods."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    requires: ClassVar[frozenset[Capability]]
+    order_kind: ClassVar[OrderKind]
+    needs_prediction: ClassVar[bool] = False
+    knobs: ClassVar[tuple[KnobSpec, ...]] = ()
+
+    def __init__(self, **knobs: float) -> None:
+        """Take knob values by name. Raises ValueError for an unknown knob or one out of bounds."""
+        specs = {spec.name: spec for spec in self.knobs}
+        for name, value in knobs.items():
+            if name not in specs:
+                known = ", ".join(specs) or "none"
+                raise ValueError(f"policy {self.name} has no knob {name!r} (knobs: {known})")
+            spec = specs[name]
+            if not spec.minimum <= value <= spec.maximum:
+                raise ValueError(
+                    f"knob {name} of policy {self.name} is {value}, "
+                    f"allowed {spec.minimum}..{spec.maximum} {spec.unit}"
+                )
+        self.knob_values = {spec.name: knobs.get(spec.name, spec.default) for spec in self.knobs}
+
+    @abstractmethod
+    def static_key(self, jobs: JobTable) -> FloatColumn:
+        """One value a job, smaller first; what a STATIC policy orders by."""
+
+    @abstractmethod
+    def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
+        """Order and actions for `state` at `now` (epoch seconds), given the last `memory`."""

@@ -1,0 +1,1 @@
+"""Estimators: run times from the job history."""

@@ -1,0 +1,1 @@
+"""Simulated clusters behind the same port as the live one."""

@@ -1,0 +1,1 @@
+"""The only adapter to Slurm: commands out, records in."""

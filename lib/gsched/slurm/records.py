@@ -1,0 +1,130 @@
+"""What the adapter reads from Slurm, before it becomes model values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gsched.model.job import GpuOption, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One job of squeue(1), without any of its free text.
+
+    `raw_id` is Slurm's own number of the job, `job_id` the one that users see (the array's, the
+    het leader's). An array whose tasks have not been split off yet is one row with
+    `is_unsplit_array` and the task expression in `array_tasks`.
+    """
+
+    raw_id: int
+    job_id: int
+    array_task: int | None
+    het_offset: int | None
+    array_tasks: str
+    is_unsplit_array: bool
+    state: JobState
+    state_text: str
+    reason: str
+    user: str
+    tenant: str
+    qos: str
+    partitions: tuple[str, ...]
+    priority: int
+    nice: int
+    submit_time: int
+    eligible_time: int | None
+    start_time: int | None
+    end_time: int | None
+    time_limit_s: int | None
+    min_nodes: int
+    max_nodes: int
+    num_cpus: int
+    num_gpus: int
+    gpu_options: tuple[GpuOption, ...]
+    shards: int
+    mem_bytes: int
+    features: str
+    licences: str
+    reservation: str
+    dependency: str
+    restarts: int
+    is_batch: bool
+    node_list: str
+
+    @property
+    def slurm_id(self) -> str:
+        """The spelling that users see and Slurm's commands take: ``7``, ``7_3``, ``7+1``."""
+        if self.array_task is not None:
+            return f"{self.job_id}_{self.array_task}"
+        if self.het_offset is not None:
+            return f"{self.job_id}+{self.het_offset}"
+        return str(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """The texts that a job's owner chose: hostile input, read once a job."""
+
+    name: str
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityRow:
+    """One job of sprio(1).
+
+    `components` are weighted points (age, fairshare, jobsize, partition, qos, assoc, tres).
+    `is_manual`: an admin has set the priority itself, so that no factor counts any more.
+    """
+
+    raw_id: int
+    total: int
+    site_factor: int
+    nice: int
+    components: Mapping[str, int]
+    is_manual: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmConfig:
+    """``scontrol show config``: `values` by key as printed, and what gsched needs parsed."""
+
+    values: Mapping[str, str]
+
+    def get(self, key: str, default: str = "") -> str:
+        """The value of `key`; `default` when absent or Slurm's ``(null)``."""
+        value = self.values.get(key, default)
+        return default if value == "(null)" else value
+
+    def flags(self, key: str) -> dict[str, str]:
+        """A comma list such as SchedulerParameters: name → value ('' for a bare flag)."""
+        pairs = (item.partition("=") for item in self.get(key).split(",") if item.strip())
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    @property
+    def cluster(self) -> str:
+        """ClusterName."""
+        return self.get("ClusterName")
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Slurm's release, (22, 5, 8) for ``22.05.8``."""
+        return tuple(int(p) for p in self.get("SLURM_VERSION").split(".")[:3] if p.isdigit())
+
+    def weights(self) -> dict[str, int]:
+        """The PriorityWeight… values by lower-case factor name; TRES weights are not numbers."""
+        prefix = "PriorityWeight"
+        return {
+            key.removeprefix(prefix).lower(): int(value)
+            for key, value in self.values.items()
+            if key.startswith(prefix) and value.isdigit()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOutcome:
+    """Slurm's answer to one line of an update: `error` is empty when it was taken."""
+
+    slurm_id: str
+    error: str

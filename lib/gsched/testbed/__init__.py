@@ -1,0 +1,1 @@
+"""A private real Slurm on one machine, with virtual GPU nodes."""

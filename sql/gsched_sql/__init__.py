@@ -1,0 +1,1 @@
+"""The job-history database: schema, engine, queries. SQLAlchemy lives here only."""
