@@ -73,20 +73,23 @@ class Journal(Protocol):
 class Backend(Protocol):
     """A cluster that a round can look at and act on: a live Slurm or a simulated one."""
 
+    cluster: str
     capabilities: frozenset[Capability]
 
-    def snapshot(self) -> ClusterState:
-        """The present state. Raises UnavailableError when the cluster does not answer."""
+    def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
+        """The present state; `standing` tells gsched's own values from other hands'.
+
+        Raises UnavailableError when the cluster does not answer.
+        """
         ...
 
     def plan(
         self,
         decision: Decision,
         state: ClusterState,
-        standing: Mapping[tuple[JobKey, str], Standing],
         round_id: str,
     ) -> Sequence[Change]:
-        """The writes that turn the present state into the decided one: only what differs."""
+        """The writes that turn the last snapshot's state into the decided one: what differs."""
         ...
 
     def apply(self, changes: Sequence[Change]) -> Sequence[Outcome]:

@@ -10,12 +10,14 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability
-from gsched.model.jobtable import FloatColumn, JobTable
+
+if TYPE_CHECKING:
+    from gsched.model.jobtable import FloatColumn, JobTable
 
 
 class OrderKind(enum.Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gsched.model.history import Reject, Tres
 from gsched.model.job import GpuOption, JobState
 
 
@@ -14,7 +15,10 @@ class QueueRow:
 
     `raw_id` is Slurm's own number of the job, `job_id` the one that users see (the array's, the
     het leader's). An array whose tasks have not been split off yet is one row with
-    `is_unsplit_array` and the task expression in `array_tasks`.
+    `is_unsplit_array` and the task expression in `array_tasks`. Of a pending job, `start_time` and
+    `end_time` are what the backfill scheduler or ``--begin`` announce; of a running one, `end_time`
+    is when its limit ends it. GPUs, shards and memory are totals over all nodes; `tres` is what is
+    allocated or, before the start, requested. None and empty texts: Slurm shows no value.
     """
 
     raw_id: int
@@ -51,6 +55,8 @@ class QueueRow:
     restarts: int
     is_batch: bool
     node_list: str
+    can_requeue: bool = True
+    tres: tuple[Tres, ...] = ()
 
     @property
     def slurm_id(self) -> str:
@@ -60,6 +66,14 @@ class QueueRow:
         if self.het_offset is not None:
             return f"{self.job_id}+{self.het_offset}"
         return str(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueListing:
+    """One squeue: the jobs, and the records that could not be understood."""
+
+    rows: tuple[QueueRow, ...]
+    rejects: tuple[Reject, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,171 @@
+"""`gsched daemon`: the priority daemon."""
+
+from __future__ import annotations
+
+import click
+
+from gsched_cli.options import json_option, load_settings
+from gsched_cli.output import count, duration, emit_json, emit_table, local_time, say
+
+
+@click.group()
+def daemon() -> None:
+    """Order the queue by a policy, one round after the other.
+
+    By default the daemon observes: it decides, journals and publishes, and changes nothing in
+    Slurm. With --act it sets jobs' SiteFactor. Slurm goes on by its own rules when it stops.
+
+    \b
+    Example:
+      gsched daemon run --act
+    """
+
+
+_acting = click.option(
+    "--act/--observe", "acting", default=False, help="Write to Slurm, or only decide [observe]."
+)
+
+
+@daemon.command()
+@_acting
+@click.option("--interval", type=click.FloatRange(min=0.1), help="Seconds between rounds.")
+def run(acting: bool, interval: float | None) -> None:
+    """Run rounds until SIGTERM or SIGINT.
+
+    \b
+    Example:
+      gsched daemon run --observe --interval 30
+    """
+    from gsched.app.run_daemon import open_daemon
+    from gsched.daemon.service import serve
+
+    with open_daemon(load_settings(), acting, interval) as loop:
+        serve(loop)
+
+
+@daemon.command()
+@_acting
+@json_option
+def once(acting: bool, as_json: bool) -> None:
+    """Run one round and show what it decided.
+
+    \b
+    Example:
+      gsched daemon once
+    """
+    from gsched.app.daemon_views import round_document, round_rows
+    from gsched.app.run_daemon import open_daemon
+
+    with open_daemon(load_settings(), acting, None) as loop:
+        result = loop.once()
+    if as_json:
+        emit_json(round_document(result))
+        return
+    emit_table(
+        ["RANK", "JOBID", "USER", "PREDICTED", "SITEFACTOR", "STATE", "REASON"],
+        round_rows(result, duration),
+        right={0, 3},
+    )
+    mode = "acting" if acting else "observing: nothing was written to Slurm"
+    say(", ".join(f"{name} {number}" for name, number in result.summary.items()) + f" ({mode})")
+
+
+@daemon.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show whether a daemon runs, how, and what its last round did.
+
+    \b
+    Example:
+      gsched daemon status --json
+    """
+    from gsched.app.daemon_views import daemon_status
+
+    found = daemon_status(load_settings())
+    if as_json:
+        emit_json(found)
+        return
+    rows = [(name.replace("_", " "), str(value)) for name, value in found.items()]
+    rows = [
+        (name, local_time(found[key]) if key.endswith(("_at", "as_of")) else value)
+        for (name, value), key in zip(rows, found, strict=True)
+    ]
+    emit_table(["WHAT", "IS"], rows)
+
+
+@daemon.command()
+@click.option(
+    "--all", "everything", is_flag=True, help="Set every SiteFactor to 0, whoever set it."
+)
+@click.option("--lift-halt", is_flag=True, help="Let a halted daemon act again; clears nothing.")
+@json_option
+def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
+    """Set every SiteFactor that gsched wrote back to what it was.
+
+    A running daemon is halted first: it observes until `gsched daemon clear --lift-halt`.
+
+    \b
+    Example:
+      gsched daemon clear
+    """
+    from gsched.app.daemon_views import clear_document
+    from gsched.app.run_daemon import clear_all
+    from gsched.daemon.locks import StateDir
+
+    settings = load_settings()
+    if lift_halt:
+        lifted = StateDir(settings.state_dir).lift_halt()
+        say("the daemon may act again" if lifted else "nothing was halted")
+        return
+    report = clear_all(settings, everything)
+    found = clear_document(report)
+    if as_json:
+        emit_json(found)
+    else:
+        emit_table(
+            ["WHAT", "JOBS"], [(name, count(len(jobs))) for name, jobs in found["jobs"].items()]
+        )
+    if report.halted_daemon:
+        say("the daemon observes only now; `gsched daemon clear --lift-halt` lets it act again")
+    if report.result.failed:
+        from gsched.errors import EXIT_UNAVAILABLE, GschedError
+
+        key, error = report.result.failed[0]
+        raise GschedError(
+            f"{len(report.result.failed)} SiteFactors not set back (job {key.slurm_id}: {error})",
+            "run `gsched daemon clear` again as root, SlurmUser or a Slurm operator",
+            EXIT_UNAVAILABLE,
+        )
+
+
+@daemon.command()
+@click.option("-j", "--job", help="Only this job.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@json_option
+def audit(job: str | None, limit: int, as_json: bool) -> None:
+    """Show what was decided and done, why, and what Slurm confirmed; the newest first.
+
+    \b
+    Example:
+      gsched daemon audit -j 48211
+    """
+    from gsched.app.daemon_views import audit_rows
+
+    rows = audit_rows(load_settings(), job, limit)
+    if as_json:
+        emit_json(rows)
+        return
+    emit_table(
+        ["TIME", "JOBID", "POLICY", "SITEFACTOR", "STATE", "REASON"],
+        [
+            (
+                local_time(r["decided_at"]),
+                r["job"],
+                r["policy"],
+                f"{'?' if r['before'] is None else r['before']} → {r['after']}",
+                r["state"],
+                r["reason_text"] + (f" [{r['detail']}]" if r["detail"] else ""),
+            )
+            for r in rows
+        ],
+    )

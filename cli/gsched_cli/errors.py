@@ -1,0 +1,97 @@
+"""The one place where errors become lines on stderr and an exit code.
+
+``gsched: error: what is wrong`` and, where there is one, ``hint: what to do next``. A traceback is
+shown only with GSCHED_DEBUG=1.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import click
+
+from gsched.errors import (
+    EXIT_NO_PERMISSION,
+    EXIT_SOFTWARE,
+    EXIT_UNAVAILABLE,
+    EXIT_USAGE,
+    GschedError,
+)
+from gsched_cli.output import safe_text
+
+DEBUG_VARIABLE = "GSCHED_DEBUG"
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+
+def guarded(body: Callable[[], int]) -> int:
+    """Run `body` to its exit code; whatever it raises becomes lines on stderr and a code."""
+    code = _outcome(body)
+    return _outcome(_flush_stdout) or code
+
+
+def _outcome(body: Callable[[], int]) -> int:
+    try:
+        return body()
+    except BrokenPipeError:  # the reader (`| head`) has what it wanted
+        return EXIT_BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort):
+        print(file=sys.stderr)  # ends the terminal's line with its ^C
+        return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return EXIT_USAGE
+    except Exception as error:  # the top of the program: no traceback may reach a user
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            import traceback
+
+            traceback.print_exception(error)
+        return report(error)
+
+
+def _flush_stdout() -> int:
+    """Flush here, where a full disk or a broken pipe can still be reported."""
+    if sys.stdout is None:  # closed by the caller (`>&-`)
+        return 0
+    try:
+        sys.stdout.flush()
+    except OSError:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())  # or the interpreter's own flush complains again
+        os.close(devnull)
+        raise
+    return 0
+
+
+def report(error: Exception) -> int:
+    """Print `error` for the user and return its exit code."""
+    message, hint, code = describe(error)
+    print(f"gsched: error: {safe_text(message)}", file=sys.stderr)
+    if hint:
+        print(f"hint: {safe_text(hint)}", file=sys.stderr)
+    return code
+
+
+def describe(error: Exception) -> tuple[str, str, int]:
+    """Message, hint and exit code of an error."""
+    if isinstance(error, GschedError):
+        return error.message, error.hint, error.exit_code
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx else "gsched"
+        return _lower_first(error.format_message()), f"see `{path} --help`", EXIT_USAGE
+    if isinstance(error, click.ClickException):
+        return _lower_first(error.format_message()), "", EXIT_USAGE
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {os.fsdecode(error.filename)}" if error.filename else ""
+        denied = isinstance(error, PermissionError)
+        return error.strerror + where, "", EXIT_NO_PERMISSION if denied else EXIT_UNAVAILABLE
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    hint = "" if os.environ.get(DEBUG_VARIABLE) == "1" else "GSCHED_DEBUG=1 shows the traceback"
+    return f"internal error: {what}", hint, EXIT_SOFTWARE
+
+
+def _lower_first(message: str) -> str:
+    return message[:1].lower() + message[1:].rstrip(".")

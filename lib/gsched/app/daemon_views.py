@@ -1,0 +1,142 @@
+"""What `gsched daemon` shows, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gsched.app.explain import policy_reason
+from gsched.app.run_daemon import ClearReport
+from gsched.app.wiring import open_history, slurm_client
+from gsched.config.settings import Settings
+from gsched.daemon.locks import StateDir
+from gsched.daemon.status_file import read_status
+from gsched.engine.round import RoundResult
+from gsched.model.job import Capability, JobState, JobView, PredictionKind
+from gsched.model.jobid import parse_job_id
+
+
+def round_document(result: RoundResult) -> dict[str, Any]:
+    """One round as JSON: counts, and each pending job with its rank, change and reason."""
+    by_key = {c.key: c for c in result.changes}
+    jobs = []
+    for view in _in_order(result):
+        rank = result.decision.order.get(view.key)
+        reason = result.decision.reasons.get(view.key)
+        excluded = view.exclusion(Capability.REORDER)
+        change = by_key.get(view.key)
+        duration = view.prediction(PredictionKind.DURATION)
+        jobs.append(
+            {
+                "job": view.key.slurm_id,
+                "user": view.user,
+                "rank": rank.position if rank else None,
+                "of": rank.of if rank else None,
+                "queue": rank.queue if rank else None,
+                "predicted_duration_s": duration.mean if duration else None,
+                "site_factor_before": change.before if change else None,
+                "site_factor_after": change.after if change else None,
+                "change_state": result.settled[change.change_id][0].value if change else None,
+                "reason": {"code": reason.code, "params": dict(reason.params)} if reason else None,
+                "excluded": {"code": excluded.code, "detail": excluded.detail}
+                if excluded
+                else None,
+            }
+        )
+    return {
+        "round_id": result.info.round_id,
+        "cluster": result.info.cluster,
+        "started_at": result.info.started_at,
+        "policy": result.info.policy,
+        "acting": result.info.acting,
+        "model_id": result.info.model_id,
+        "summary": result.summary,
+        "jobs": jobs,
+    }
+
+
+def round_rows(
+    result: RoundResult, duration: Callable[[float | None], str]
+) -> list[tuple[str, ...]]:
+    """The same as rows of a table: rank, job, user, duration, change, state, reason."""
+    rows = []
+    for job in round_document(result)["jobs"]:
+        change = ""
+        if job["site_factor_after"] is not None:
+            before = job["site_factor_before"]
+            change = f"{'?' if before is None else before} → {job['site_factor_after']}"
+        reason = job["excluded"]["detail"] if job["excluded"] else ""
+        if job["reason"] and not reason:
+            reason = policy_reason(job["reason"]["code"], job["reason"]["params"])
+        rows.append(
+            (
+                "-" if job["rank"] is None else str(job["rank"]),
+                job["job"],
+                job["user"],
+                duration(job["predicted_duration_s"]),
+                change,
+                job["change_state"] or "",
+                reason,
+            )
+        )
+    return rows
+
+
+def _in_order(result: RoundResult) -> list[JobView]:
+    pending = [v for v in result.state.jobs.views if v.state is JobState.PENDING]
+    order = result.decision.order
+
+    def place(view: JobView) -> tuple[str, int, int]:
+        rank = order.get(view.key)
+        return (rank.queue, rank.position, 0) if rank else ("~", 0, view.first_submit)
+
+    return sorted(pending, key=place)
+
+
+def daemon_status(settings: Settings) -> dict[str, Any]:
+    """Whether a daemon holds the lock, and what its last round said (times epoch seconds)."""
+    state_dir = StateDir(settings.state_dir)
+    holder = state_dir.leader.holder()
+    last = read_status(settings.status_file) or {}
+    return {
+        "running": holder is not None,
+        "pid": holder.get("pid") if holder else None,
+        "mode": holder.get("mode") if holder else None,
+        "started_at": holder.get("started_at") if holder else None,
+        "halted": state_dir.halted(),
+        "cluster": last.get("cluster"),
+        "policy": last.get("policy"),
+        "model_id": last.get("model_id"),
+        "last_round_as_of": last.get("as_of"),
+        "summary": last.get("summary"),
+    }
+
+
+def clear_document(report: ClearReport) -> dict[str, Any]:
+    """What `clear` did, job ids by outcome."""
+    result = report.result
+    return {
+        "halted_daemon": report.halted_daemon,
+        "jobs": {
+            "cleared": [k.slurm_id for k in result.cleared],
+            "cleared, not readable again": [k.slurm_id for k in result.unread],
+            "failed": [k.slurm_id for k, _ in result.failed],
+            "left alone, another hand has set them": [k.slurm_id for k, _ in result.foreign],
+        },
+    }
+
+
+def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
+    """The newest audit rows, of one job when `job` is given."""
+    with open_history(settings) as history:
+        cluster = slurm_client(settings).config().cluster
+        rows = history.audit(cluster, job=parse_job_id(job) if job else None, limit=limit)
+        return [
+            {
+                "decided_at": r.decided_at,
+                "settled_at": r.settled_at,
+                "round_id": r.round_id,
+                "job": r.change.key.slurm_id,
+            }
+            for r in rows
+        ]

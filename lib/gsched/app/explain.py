@@ -1,0 +1,75 @@
+"""Reasons in words: codes of gsched's policies and exclusions, and of Slurm's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_SOURCES = {
+    "similar-name": "from {n} similar {jobs} of this user",
+    "user-gpus": "from {n} {jobs} of this user with as many GPUs",
+    "user": "from {n} {jobs} of this user",
+    "gpus": "from {n} {jobs} with as many GPUs",
+    "all": "from all {n} past {jobs}",
+    "table": "from the site's table",
+    "constant": "the same for every job",
+}
+
+_SLURM = {
+    "Resources": "waits for free resources",
+    "Priority": "jobs of higher priority wait before it",
+    "Dependency": "waits for another job (its --dependency)",
+    "DependencyNeverSatisfied": "can never start: the job it depends on ended the wrong way",
+    "JobHeldUser": "held by its user: `scontrol release` lets it go",
+    "JobHeldAdmin": "held by an administrator",
+    "BeginTime": "its earliest start time has not come (--begin, or a requeue's delay)",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition is inactive",
+    "PartitionTimeLimit": "can never start: its time limit exceeds the partition's",
+    "PartitionNodeLimit": "can never start: it asks for more nodes than the partition allows",
+    "ReqNodeNotAvail": "a node that it asks for is not available",
+    "Reservation": "waits for its reservation",
+    "Licenses": "waits for licences",
+    "QOSMaxGRESPerUser": "its user has reached the QOS limit of GPUs",
+    "AssocGrpGRES": "its account has reached its limit of GPUs",
+    "JobArrayTaskLimit": "its array runs as many tasks as it allows itself",
+    "Cleaning": "its last attempt is being cleaned up",
+    "None": "not looked at by the scheduler yet",
+}
+
+
+def prediction_source(source: str, similar_jobs: int) -> str:
+    """Where a predicted duration comes from, in words."""
+    text = _SOURCES.get(source, source)
+    return text.format(n=similar_jobs, jobs="job" if similar_jobs == 1 else "jobs")
+
+
+def policy_reason(code: str, params: Mapping[str, Any]) -> str:
+    """A reason of a policy in one sentence; an unknown code is shown as it is."""
+    if code.endswith(".predicted-gpu-time"):
+        count, unit = params.get("num_gpus") or 0, "GPU"
+        if not count:
+            count, unit = params.get("num_cpus") or 0, "CPU"
+        source = prediction_source(str(params.get("source")), int(params.get("similar_jobs") or 0))
+        return (
+            f"{_number(params.get('gpu_time_s'))} {unit}-s predicted: "
+            f"{count} × {_number(params.get('duration_s'))} s ({source})"
+        )
+    if code.endswith(".no-prediction"):
+        return "no prediction: keeps the median place"
+    if code == "clear":
+        because = params.get("because")
+        return "taken back" + (f": {because}" if because else "")
+    details = ", ".join(f"{k} {_number(v)}" for k, v in params.items())
+    return f"{code} ({details})" if details else code
+
+
+def slurm_reason(reason: str) -> str:
+    """Slurm's reason for a pending job in words; an unknown one is shown as it is."""
+    return _SLURM.get(reason, f"Slurm says {reason}" if reason else "no reason given by Slurm")
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
+    return str(value)

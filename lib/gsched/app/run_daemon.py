@@ -1,0 +1,200 @@
+"""The daemon, put together: Slurm, history, policy, predictor and loop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gsched.app.ingest import ingest
+from gsched.app.training import train
+from gsched.app.wiring import now, open_history, slurm_client
+from gsched.config.settings import Settings
+from gsched.daemon.clear import ClearResult, clear
+from gsched.daemon.locks import StateDir
+from gsched.daemon.loop import DaemonLoop, LoopOptions
+from gsched.daemon.site_factor import refuse_to_act, scale_for
+from gsched.daemon.slurm_backend import SlurmBackend
+from gsched.engine.faults import FaultHook, FaultPoint, no_faults
+from gsched.engine.ports import Predictor
+from gsched.engine.round import RoundRunner
+from gsched.errors import DataError, UsageError
+from gsched.model.job import JobView, Prediction
+from gsched.policy.registry import check, load
+from gsched.predict.estimators import load_estimator
+from gsched.slurm.client import SlurmClient
+from gsched.slurm.records import QueueRow, SlurmConfig
+from gsched_sql import History
+
+log = logging.getLogger("gsched.daemon")
+
+FAULT_VARIABLE = "GSCHED_FAULT_POINT"
+"""Names a ``FaultPoint``: the process kills itself with SIGKILL there (crash tests)."""
+
+
+class NoPredictor:
+    """Stands in until there is a model: predicts nothing, so that no job is moved."""
+
+    model_id = ""
+
+    def predict(self, jobs: Sequence[JobView], now: int) -> list[Prediction | None]:
+        """None for every job."""
+        del now
+        return [None] * len(jobs)
+
+
+class Upkeep:
+    """Before each round: bring the history up to date, refit by timer, reload a new model."""
+
+    def __init__(self, settings: Settings, client: SlurmClient, history: History) -> None:
+        self._settings = settings
+        self._client = client
+        self._history = history
+        self._model_mark = _mark(settings.model_file)
+        self._next_fit: int | None = None
+
+    def __call__(self, at: int) -> Predictor | None:
+        """A new predictor when there is one, else None."""
+        ingest(self._settings, self._client, self._history)
+        if self._settings.predict.estimator != "model":
+            return None
+        self._refit_if_due(at)
+        mark = _mark(self._settings.model_file)
+        if mark == self._model_mark:
+            return None
+        self._model_mark = mark
+        return predictor_for(self._settings)
+
+    def _refit_if_due(self, at: int) -> None:
+        interval_s = self._settings.predict.retrain_interval_s
+        if interval_s <= 0:
+            return
+        if self._next_fit is None:  # the first fit comes one interval after the start
+            self._next_fit = at + interval_s
+        if at < self._next_fit:
+            return
+        self._next_fit = at + interval_s
+        try:
+            train(self._settings, self._history)
+        except DataError as e:
+            log.info("no new model: %s", e.message)
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_ino, found.st_mtime_ns)
+
+
+def predictor_for(settings: Settings) -> Predictor:
+    """The configured estimator; without a trained model one that predicts nothing."""
+    if settings.predict.estimator == "model" and not settings.model_file.exists():
+        log.warning("no model yet, so no job is ranked: run `gsched predict train`")
+        return NoPredictor()
+    return load_estimator(settings)
+
+
+def fault_hook() -> FaultHook:
+    """Kill this process with SIGKILL at the point that FAULT_VARIABLE names (crash tests)."""
+    name = os.environ.get(FAULT_VARIABLE, "")
+    if not name:
+        return no_faults
+    try:
+        chosen = FaultPoint(name)
+    except ValueError:
+        known = ", ".join(p.value for p in FaultPoint)
+        raise UsageError(f"{FAULT_VARIABLE}={name}: no such point", f"points: {known}") from None
+
+    def hook(point: FaultPoint) -> None:
+        if point is chosen:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """The parts that both the daemon and `clear` need."""
+
+    client: SlurmClient
+    config: SlurmConfig
+    backend: SlurmBackend
+
+
+def _live(settings: Settings, history: History) -> _Live:
+    client = slurm_client(settings)
+    config = client.config()
+    cluster = config.cluster
+
+    def epochs(rows: Sequence[QueueRow]) -> Sequence[int]:
+        return history.epochs(cluster, rows)
+
+    scale = scale_for(config, settings.daemon)
+    backend = SlurmBackend(client, cluster, scale, settings.daemon, epochs, now)
+    return _Live(client, config, backend)
+
+
+def new_round_id() -> str:
+    """A round's identity, unique over all daemons: when and a random part."""
+    return f"{now()}-{uuid.uuid4().hex[:12]}"
+
+
+@contextmanager
+def open_daemon(settings: Settings, acting: bool, interval_s: float | None) -> Iterator[DaemonLoop]:
+    """The loop, ready to run, while this process is the cluster's one daemon.
+
+    Raises TryAgainError when another daemon runs, ConfigError when the cluster cannot be acted
+    on, the policy needs what it lacks, or there is no history database.
+    """
+    state_dir = StateDir(settings.state_dir)
+    mode = "act" if acting else "observe"
+    with (
+        state_dir.leading({"pid": os.getpid(), "started_at": now(), "mode": mode}),
+        open_history(settings) as history,
+    ):
+        live = _live(settings, history)
+        if acting:
+            refuse_to_act(live.config, scale_for(live.config, settings.daemon))
+        policy = load(settings.daemon.policy, **settings.daemon.knobs)
+        check(policy, live.backend.capabilities)
+        runner = RoundRunner(
+            live.backend,
+            policy,
+            history.journal(),
+            predictor_for(settings),
+            now,
+            new_round_id,
+            fault_hook(),
+        )
+        options = LoopOptions(
+            acting, interval_s or settings.daemon.interval_s, settings.status_file
+        )
+        upkeep = Upkeep(settings, live.client, history)
+        yield DaemonLoop(runner, state_dir, live.config, options, upkeep, now)
+
+
+@dataclass(frozen=True, slots=True)
+class ClearReport:
+    """What was taken back, and whether a running daemon has been told to observe only."""
+
+    result: ClearResult
+    halted_daemon: bool
+
+
+def clear_all(settings: Settings, everything: bool) -> ClearReport:
+    """Set every SiteFactor back as found; a running daemon is halted first."""
+    state_dir = StateDir(settings.state_dir)
+    holder = state_dir.leader.holder()
+    if holder is not None and holder.get("mode") == "act":
+        state_dir.halt(f"`gsched daemon clear` at {now()}")
+    with open_history(settings) as history, state_dir.writing(wait_s=60.0):
+        live = _live(settings, history)
+        result = clear(live.client, live.backend, history.journal(), now, new_round_id, everything)
+    return ClearReport(result, state_dir.halted() is not None)

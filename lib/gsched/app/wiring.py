@@ -1,0 +1,38 @@
+"""How the rooms are joined for one command: settings in, connected parts out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gsched.config.settings import Settings
+from gsched.slurm.client import CommandClient
+
+if TYPE_CHECKING:
+    from gsched_sql import History
+
+
+def now() -> int:
+    """Epoch seconds."""
+    return int(time.time())
+
+
+def slurm_client(settings: Settings) -> CommandClient:
+    """The adapter to this machine's Slurm."""
+    return CommandClient(settings.slurm.command_timeout_s)
+
+
+def open_history(settings: Settings) -> History:
+    """The job-history database. Raises ConfigError when there is none yet."""
+    from gsched_sql import History
+
+    return History.open(settings.database_url)
+
+
+def has_history(settings: Settings) -> bool:
+    """Whether a history database seems to be there (a user on a login node has none)."""
+    if settings.database.url and not settings.database.url.startswith("sqlite"):
+        return True
+    path = settings.database_url.removeprefix("sqlite:///")
+    return Path(path).is_file()

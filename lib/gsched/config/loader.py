@@ -1,0 +1,249 @@
+"""Reads the settings: TOML files, then environment variables, over the defaults.
+
+Files, the later one wins key by key: ``/etc/gsched/gsched.toml``, then
+``$XDG_CONFIG_HOME/gsched/gsched.toml`` (``~/.config`` where that is unset). With ``$GSCHED_CONFIG``
+set, that file alone. Then ``$GSCHED_<TABLE>_<KEY>`` (``GSCHED_DAEMON_POLICY``) and
+``$GSCHED_STATE_DIR``; an empty variable counts as unset, lists are split at commas.
+Nothing is ignored: an unknown key or a value that does not fit is a ConfigError with its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import tomllib
+import typing
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from gsched.config.settings import Settings
+from gsched.errors import ConfigError
+
+SYSTEM_FILE = Path("/etc/gsched/gsched.toml")
+PREFIX = "GSCHED_"
+CONFIG_VARIABLE = PREFIX + "CONFIG"
+
+BOUNDS: dict[str, tuple[int, int]] = {
+    "slurm.command_timeout_s": (1, 3600),
+    "predict.retrain_interval_s": (0, 30 * 86400),
+    "predict.min_jobs": (1, 1_000_000),
+    "predict.history_days": (1, 36500),
+    "daemon.interval_s": (1, 86400),
+    "daemon.max_shift": (0, 2**31 - 1),
+    "daemon.quantum": (0, 2**31 - 1),
+    "daemon.dead_band": (0, 2**31 - 1),
+    "daemon.write_budget": (1, 1_000_000),
+}
+"""Smallest and largest allowed value of each number, both included."""
+
+CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant", "table")}
+"""The allowed values of a text that is not free."""
+
+_NOT_CONFIGURED = {"sources"}
+
+
+def load(environ: Mapping[str, str] = os.environ) -> Settings:
+    """The configuration in force. Raises ConfigError naming the place of whatever is wrong."""
+    settings = Settings()
+    for path in _files(environ):
+        document = _read(path)
+        settings = _merged(settings, document, "", str(path))
+        _refuse_readable_password(settings, path)
+        settings = dataclasses.replace(settings, sources=(*settings.sources, path))
+    return _merged_environment(settings, environ)
+
+
+def keys() -> dict[str, Any]:
+    """Every key in dotted form (``daemon.policy``) with its type, in the order of Settings."""
+    found: dict[str, Any] = {}
+    for name, kind in _fields(Settings).items():
+        if dataclasses.is_dataclass(kind):
+            found |= {f"{name}.{key}": inner for key, inner in _fields(kind).items()}
+        else:
+            found[name] = kind
+    return found
+
+
+def variable(key: str) -> str:
+    """The environment variable of a dotted key: ``daemon.policy`` → ``GSCHED_DAEMON_POLICY``."""
+    return PREFIX + key.replace(".", "_").upper()
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _files(environ: Mapping[str, str]) -> list[Path]:
+    only = environ.get(CONFIG_VARIABLE)
+    if only:
+        if not Path(only).is_file():
+            raise ConfigError(
+                f"{CONFIG_VARIABLE} names {only}, which is no file",
+                "correct the path, or unset the variable to use the usual files",
+            )
+        return [Path(only)]
+    candidates = [SYSTEM_FILE]
+    if environ.get("XDG_CONFIG_HOME"):
+        candidates.append(Path(environ["XDG_CONFIG_HOME"]) / "gsched" / "gsched.toml")
+    elif environ.get("HOME"):
+        candidates.append(Path(environ["HOME"]) / ".config" / "gsched" / "gsched.toml")
+    return [path for path in candidates if os.path.lexists(path)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from error
+
+
+def _refuse_readable_password(settings: Settings, path: Path) -> None:
+    if _has_password(settings.database.url) and path.stat().st_mode & 0o004:
+        raise ConfigError(
+            f"{path}: database.url holds a password, and everybody may read this file",
+            f"chmod o-r {path}, or leave the password out and give it in the database client's "
+            "own file (~/.pgpass, ~/.my.cnf)",
+        )
+
+
+def _has_password(url: str) -> bool:
+    try:
+        return bool(urlsplit(url).password)
+    except ValueError:  # brackets that are no IPv6 address; the database room will refuse it
+        return "@" in url
+
+
+def _merged(settings: Any, values: Mapping[str, Any], prefix: str, place: str) -> Any:
+    """`settings` (an instance of one settings class) with `values` over it."""
+    fields = _fields(type(settings))
+    changed: dict[str, Any] = {}
+    for name, value in values.items():
+        key = prefix + name
+        if name not in fields:
+            raise _unknown_key(key, [prefix + known for known in fields], place)
+        if not dataclasses.is_dataclass(fields[name]):
+            changed[name] = _checked(key, fields[name], value, place)
+        elif isinstance(value, dict):
+            changed[name] = _merged(getattr(settings, name), value, key + ".", place)
+        else:
+            raise ConfigError(f"{place}: {key} is {value!r}, but it is a table", f"write [{key}]")
+    return dataclasses.replace(settings, **changed)
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Field name → type of a settings class."""
+    hints = typing.get_type_hints(kind)
+    names = (field.name for field in dataclasses.fields(kind))
+    return {name: hints[name] for name in names if name not in _NOT_CONFIGURED}
+
+
+def _unknown_key(key: str, known: list[str], place: str) -> ConfigError:
+    near = difflib.get_close_matches(key, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+    return ConfigError(f"{place}: unknown key {key}", hint)
+
+
+# -- environment ---------------------------------------------------------------------------------
+
+
+def _merged_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    by_variable = {variable(key): key for key in keys()}
+    tables = tuple(
+        variable(name) + "_"
+        for name, kind in _fields(Settings).items()
+        if dataclasses.is_dataclass(kind)
+    )
+    for name, text in environ.items():
+        if not name.startswith(tables) and name not in by_variable:
+            continue  # not a setting: GSCHED_DEBUG, GSCHED_CONFIG, a testbed's own
+        if name not in by_variable:
+            near = difflib.get_close_matches(name, by_variable, 1)
+            hint = f"did you mean {near[0]}?" if near else "see gsched.toml(5)"
+            raise ConfigError(f"unknown environment variable {name}", hint)
+        if text:
+            table, _, key = by_variable[name].rpartition(".")
+            value = _from_text(keys()[by_variable[name]], text)
+            document = {table: {key: value}} if table else {key: value}
+            settings = _merged(settings, document, "", f"environment variable {name}")
+    return settings
+
+
+def _from_text(kind: Any, text: str) -> Any:
+    """The TOML value that `text` stands for; text that does not fit stays as it is."""
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            return text
+    if kind == tuple[str, ...]:
+        return [item.strip() for item in text.split(",")]
+    if kind == dict[str, float]:
+        pairs = [item.partition("=") for item in text.split(",")]
+        return {name.strip(): _from_text(float, value) for name, _, value in pairs}
+    return text
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
+    """`value` as the type `kind`, within its bounds."""
+    words, convert = _KINDS[kind]
+    result = convert(value)
+    if result is None:
+        raise ConfigError(f"{place}: {key} is {value!r}, but it must be {words}")
+    low, high = BOUNDS.get(key, (-math.inf, math.inf))
+    if key in BOUNDS and not low <= result <= high:
+        raise ConfigError(f"{place}: {key} is {value!r}, allowed is {low} to {high}")
+    if key in CHOICES and result not in CHOICES[key]:
+        raise ConfigError(f"{place}: {key} is {value!r}, allowed is {', '.join(CHOICES[key])}")
+    return result
+
+
+def _as_text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _as_path(value: Any) -> Path | None:
+    path = Path(value).expanduser() if isinstance(value, str) else None
+    return path if path and path.is_absolute() else None
+
+
+def _as_int(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _as_number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None
+
+
+def _as_texts(value: Any) -> tuple[str, ...] | None:
+    fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    return tuple(value) if fits else None
+
+
+def _as_numbers(value: Any) -> dict[str, float] | None:
+    if not isinstance(value, dict):
+        return None
+    numbers = {name: _as_number(item) for name, item in value.items()}
+    fitting = {name: item for name, item in numbers.items() if item is not None}
+    return fitting if len(fitting) == len(numbers) else None
+
+
+_KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    str: ("a text", _as_text),
+    Path: ("an absolute path", _as_path),
+    int: ("a whole number", _as_int),
+    float: ("a number", _as_number),
+    tuple[str, ...]: ("a list of texts", _as_texts),
+    dict[str, float]: ("a table of numbers", _as_numbers),
+}
+"""Type of a setting → how it is called in a message, and its conversion (None = does not fit)."""

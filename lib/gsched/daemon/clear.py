@@ -1,0 +1,115 @@
+"""Taking back: every SiteFactor that gsched wrote becomes what it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gsched.daemon.slurm_backend import CHANNEL, SlurmBackend, site_factor_change
+from gsched.engine.ports import Clock, Journal
+from gsched.engine.round import carry_out
+from gsched.model.decision import Reason
+from gsched.model.job import JobKey
+from gsched.model.journal import Change, ChangeState, RoundInfo, Standing
+from gsched.slurm.client import SlurmClient
+from gsched.slurm.records import PriorityRow, QueueRow
+
+POLICY = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class ClearResult:
+    """What `clear` did. `foreign` jobs carry a value that another hand has set: left alone.
+
+    `unread` were accepted by Slurm but sprio does not list the job (held, running), so that the
+    value could not be read again.
+    """
+
+    cleared: tuple[JobKey, ...]
+    unread: tuple[JobKey, ...]
+    failed: tuple[tuple[JobKey, str], ...]
+    foreign: tuple[tuple[JobKey, int], ...]
+
+
+def clear(
+    client: SlurmClient,
+    backend: SlurmBackend,
+    journal: Journal,
+    clock: Clock,
+    new_id: Callable[[], str],
+    everything: bool = False,
+) -> ClearResult:
+    """Set back what the journal says is ours; with `everything`, any SiteFactor to 0.
+
+    `everything` is for a lost journal: it also undoes what others set.
+    """
+    round_id = new_id()
+    rows = client.queue().rows
+    priorities = client.priorities()
+    alive = list(zip(backend.keys(rows), rows, strict=True))
+    changes, foreign = _plan(alive, priorities, journal.standing(backend.cluster), round_id)
+    if everything:
+        changes = [*changes, *_zero_the_rest(alive, priorities, changes, round_id)]
+        foreign = []
+    info = RoundInfo(round_id, backend.cluster, clock(), POLICY, True, 0, "")
+    journal.begin_round(info)
+    ended = carry_out(backend, journal, round_id, changes, clock)
+    by_state: dict[ChangeState, list[Change]] = {}
+    for c in changes:
+        by_state.setdefault(ended[c.change_id][0], []).append(c)
+    result = ClearResult(
+        cleared=tuple(c.key for c in by_state.get(ChangeState.CONFIRMED, ())),
+        unread=tuple(
+            c.key for s in (ChangeState.SENT, ChangeState.VOID) for c in by_state.get(s, ())
+        ),
+        failed=tuple(
+            (c.key, ended[c.change_id][1]) for c in by_state.get(ChangeState.REJECTED, ())
+        ),
+        foreign=tuple(foreign),
+    )
+    summary = {"changes": len(changes), **{s.value: len(cs) for s, cs in by_state.items()}}
+    journal.end_round(round_id, clock(), summary, {})
+    return result
+
+
+def _plan(
+    alive: Sequence[tuple[JobKey, QueueRow]],
+    priorities: Mapping[int, PriorityRow],
+    standing: Mapping[tuple[JobKey, str], Standing],
+    round_id: str,
+) -> tuple[list[Change], list[tuple[JobKey, int]]]:
+    changes: list[Change] = []
+    foreign: list[tuple[JobKey, int]] = []
+    for key, row in alive:
+        ours = standing.get((key, CHANNEL))
+        if ours is None:
+            continue
+        shown = priorities.get(row.raw_id)
+        value = shown.site_factor if shown else None
+        if value is not None and value not in {ours.written, ours.found, *ours.may_be}:
+            foreign.append((key, value))
+        elif value != ours.found:
+            changes.append(
+                site_factor_change(
+                    round_id, key, row.submit_time, value, ours.found, Reason("clear")
+                )
+            )
+    return changes, foreign
+
+
+def _zero_the_rest(
+    alive: Sequence[tuple[JobKey, QueueRow]],
+    priorities: Mapping[int, PriorityRow],
+    planned: Sequence[Change],
+    round_id: str,
+) -> list[Change]:
+    done = {c.key for c in planned}
+    return [
+        site_factor_change(
+            round_id, key, row.submit_time, shown.site_factor, 0, Reason("clear", {"all": True})
+        )
+        for key, row in alive
+        if key not in done
+        and (shown := priorities.get(row.raw_id)) is not None
+        and shown.site_factor != 0
+    ]

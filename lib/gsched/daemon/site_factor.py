@@ -1,0 +1,73 @@
+"""A rank's level as Slurm's SiteFactor: how far, in what steps, and when not at all.
+
+SiteFactor is added to a job's priority as it stands (slurm.conf(5), PrioritySiteFactorPlugin;
+scontrol(1), SiteFactor): only operators may set it, it survives holds and slurmctld restarts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gsched.config.settings import DaemonSettings
+from gsched.errors import ConfigError
+from gsched.slurm.records import SlurmConfig
+
+_STEPS = 500
+_MOVABLE = ("age", "fairshare", "jobsize", "assoc", "qos")
+"""Weights that tell apart jobs of one partition; gsched may outweigh these, not the partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFactorScale:
+    """Priority points: at most ±`max_shift`, multiples of `quantum`, changes below `dead_band`
+    not worth a write.
+    """
+
+    max_shift: int
+    quantum: int
+    dead_band: int
+
+    def value(self, level: float) -> int:
+        """SiteFactor for a level in [-1, 1]; monotone, 0 for the median job."""
+        return round(level * self.max_shift / self.quantum) * self.quantum
+
+    def worth_writing(self, current: int, target: int) -> bool:
+        """Whether `target` differs enough from `current`."""
+        return current != target and abs(target - current) >= self.dead_band
+
+
+def scale_for(config: SlurmConfig, settings: DaemonSettings) -> SiteFactorScale:
+    """The scale from the admin's settings, or from the site's priority weights where unset."""
+    weights = config.weights()
+    shift = settings.max_shift or max(1000, sum(weights.get(name, 0) for name in _MOVABLE))
+    quantum = settings.quantum or max(1, shift // _STEPS)
+    return SiteFactorScale(shift, quantum, settings.dead_band or quantum)
+
+
+def refuse_to_act(config: SlurmConfig, scale: SiteFactorScale) -> None:
+    """Raise ConfigError when this Slurm's priorities cannot or must not be moved."""
+    kind = config.get("PriorityType")
+    if kind != "priority/multifactor":
+        raise ConfigError(
+            f"PriorityType is {kind or 'not set'}: there is no SiteFactor to order jobs by",
+            "set PriorityType=priority/multifactor in slurm.conf, or run the daemon with --observe",
+        )
+    plugin = config.get("PrioritySiteFactorPlugin")
+    if plugin:
+        raise ConfigError(
+            f"another plugin sets SiteFactor on this cluster (PrioritySiteFactorPlugin={plugin})",
+            "remove it from slurm.conf, or run the daemon with --observe",
+        )
+    weights = config.weights()
+    room = sum(weights.values())
+    if room == 0:
+        raise ConfigError(
+            "every PriorityWeight is 0: Slurm then gives each job priority 1 whatever its factors",
+            "set PriorityWeightPartition (1000000, say) in slurm.conf",
+        )
+    if room < scale.max_shift:
+        raise ConfigError(
+            f"priorities reach {room} points at most, but gsched would move jobs by "
+            f"{scale.max_shift}: many would sit at Slurm's floor of 1",
+            f"set max_shift in [daemon] below {room}, or raise PriorityWeightPartition",
+        )

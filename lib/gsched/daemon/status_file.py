@@ -1,0 +1,83 @@
+"""The daemon's public answer: a file that every user may read, replaced whole each round.
+
+No login node needs the database; ``gsched queue`` and ``gsched why`` read this file. It shows no
+more than squeue(1) does: on clusters that hide other users' jobs (PrivateData=jobs) it has no jobs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gsched.files import write_atomically
+from gsched.model.decision import JsonValue
+from gsched.model.job import Capability, JobState, JobView, PredictionKind
+from gsched.slurm.records import SlurmConfig
+
+if TYPE_CHECKING:  # the reader of the file needs no numpy
+    from gsched.engine.round import RoundResult
+
+VERSION = 1
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def describe(
+    result: RoundResult, config: SlurmConfig, interval_s: float, halted: str | None
+) -> dict[str, JsonValue]:
+    """The document of one round (times epoch seconds, durations seconds)."""
+    private = "jobs" in config.get("PrivateData")
+    waiting = [v for v in result.state.jobs.views if v.state is JobState.PENDING]
+    return {
+        "version": VERSION,
+        "cluster": result.info.cluster,
+        "as_of": result.state.as_of,
+        "interval_s": interval_s,
+        "policy": result.info.policy,
+        "acting": result.info.acting,
+        "halted": halted,
+        "model_id": result.info.model_id,
+        "summary": result.summary,
+        "private": private,
+        "jobs": {} if private else {v.key.slurm_id: _job(v, result) for v in waiting},
+    }
+
+
+def _job(view: JobView, result: RoundResult) -> dict[str, JsonValue]:
+    rank = result.decision.order.get(view.key)
+    reason = result.decision.reasons.get(view.key)
+    excluded = view.exclusion(Capability.REORDER)
+    duration = view.prediction(PredictionKind.DURATION)
+    job: dict[str, JsonValue] = {"submit_time": view.first_submit}
+    if rank:
+        job["rank"] = {"queue": rank.queue, "position": rank.position, "of": rank.of}
+    if reason:
+        job["reason"] = {"code": reason.code, "params": dict(reason.params)}
+    if excluded:
+        job["excluded"] = {"code": excluded.code, "detail": excluded.detail}
+    if duration:
+        job["duration_s"] = {
+            "mean": duration.mean,
+            "quantiles": [[p, v] for p, v in duration.quantiles],
+            "source": duration.source,
+            "similar_jobs": duration.similar_jobs,
+        }
+    return job
+
+
+def publish(path: Path, document: dict[str, JsonValue]) -> None:
+    """Write the file for everybody to read."""
+    write_atomically(path, json.dumps(document, allow_nan=False).encode(), mode=0o644)
+
+
+def read_status(path: Path) -> dict[str, Any] | None:
+    """The document; None when there is none that can be understood (no daemon, other version)."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return None
+        document = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        return None
+    return document if isinstance(document.get("jobs"), dict) else None

@@ -1,0 +1,127 @@
+"""Job ids as users and Slurm write them: plain, array, heterogeneous, with steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gsched.errors import DataError
+
+MAX_JOB_ID = 2**32 - 1
+
+_ID = re.compile(
+    r"(?P<job>\d{1,10})"
+    r"(?:_(?:(?P<task>\d{1,10})|\[(?P<tasks>[\d,:%-]+)\])|\+(?P<het>\d{1,4}))?"
+    r"(?:\.(?P<step>\d{1,10}|batch|extern|interactive|TBD)(?:\+\d{1,4})?)?",
+    re.ASCII,
+)
+_RANGE = re.compile(
+    r"(?P<first>\d{1,10})(?:-(?P<last>\d{1,10})(?::(?P<stride>\d{1,10}))?)?", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRange:
+    """Array tasks `first`, `first` + `stride`, … up to `last`, both included."""
+
+    first: int
+    last: int
+    stride: int = 1
+
+    def __len__(self) -> int:
+        return (self.last - self.first) // self.stride + 1
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.last + 1, self.stride))
+
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return str(self.first)
+        stride = f":{self.stride}" if self.stride != 1 else ""
+        return f"{self.first}-{self.last}{stride}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSet:
+    """The tasks of an array expression, in ranges: never expanded unless iterated over.
+
+    `throttle` is the most tasks that may run at once (``%4``), None = no limit.
+    """
+
+    ranges: tuple[TaskRange, ...]
+    throttle: int | None = None
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.ranges)
+
+    def __iter__(self) -> Iterator[int]:
+        for part in self.ranges:
+            yield from part
+
+    def __str__(self) -> str:
+        throttle = f"%{self.throttle}" if self.throttle is not None else ""
+        return ",".join(map(str, self.ranges)) + throttle
+
+
+def parse_tasks(text: str) -> TaskSet:
+    """An array expression such as ``1-9:2,20%4``. Raises DataError."""
+    listed, percent, limit = text.partition("%")
+    if percent and not re.fullmatch(r"\d{1,9}", limit, re.ASCII):
+        raise DataError(f"not an array expression: {text!r}")
+    ranges = []
+    for item in listed.split(","):
+        match = _RANGE.fullmatch(item)
+        if match is None:
+            raise DataError(f"not an array expression: {text!r}")
+        first = int(match["first"])
+        last = int(match["last"] or first)
+        stride = int(match["stride"] or 1)
+        if last < first or stride == 0:
+            raise DataError(f"empty range {item!r} in the array expression {text!r}")
+        ranges.append(TaskRange(first, last, stride))
+    return TaskSet(tuple(ranges), int(limit) if percent else None)
+
+
+@dataclass(frozen=True, slots=True)
+class JobId:
+    """One job, array task, set of array tasks, het component or step.
+
+    `job_id` is the array's or the het leader's id. At most one of `array_task`, `array_tasks` and
+    `het_offset` is set. `step` is empty for the job itself.
+    """
+
+    job_id: int
+    array_task: int | None = None
+    array_tasks: TaskSet | None = None
+    het_offset: int | None = None
+    step: str = ""
+
+    def __str__(self) -> str:
+        text = str(self.job_id)
+        if self.array_task is not None:
+            text += f"_{self.array_task}"
+        elif self.array_tasks is not None:
+            text += f"_[{self.array_tasks}]"
+        elif self.het_offset is not None:
+            text += f"+{self.het_offset}"
+        return f"{text}.{self.step}" if self.step else text
+
+
+def parse_job_id(text: str) -> JobId:
+    """A job id in any of Slurm's spellings: ``7``, ``7_3``, ``7_[1-5%2]``, ``7+1``, ``7.batch``.
+
+    Raises DataError, also for an expression that Slurm has cut short with ``...``.
+    """
+    match = _ID.fullmatch(text.strip())
+    if match is None or not 0 < int(match["job"]) <= MAX_JOB_ID:
+        raise DataError(
+            f"not a job id: {text!r}", "write 123, 123_4 (array task) or 123+1 (het component)"
+        )
+    return JobId(
+        job_id=int(match["job"]),
+        array_task=None if match["task"] is None else int(match["task"]),
+        array_tasks=None if match["tasks"] is None else parse_tasks(match["tasks"]),
+        het_offset=None if match["het"] is None else int(match["het"]),
+        step=match["step"] or "",
+    )

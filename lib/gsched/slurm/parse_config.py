@@ -1,0 +1,174 @@
+"""Output of scontrol(1): configuration, nodes, partitions, reservations, cron jobs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gsched.errors import DataError
+from gsched.model.cluster import NodeView, PartitionView, ReservationView
+from gsched.model.hostlist import expand
+from gsched.model.job import UNLIMITED_S
+from gsched.model.units import UNSET, count_gres, parse_gres, parse_time_limit, parse_tres, tres_gres
+from gsched.slurm.parse_queue import parse_time
+from gsched.slurm.records import SlurmConfig
+
+_PAIR = re.compile(r"(?P<key>[A-Za-z][\w:/.]*)=(?P<value>.*?)(?= +[A-Za-z][\w:/.]*=|\s*$)", re.DOTALL)
+
+# Suffixes of node states in sinfo(1) and scontrol(1).
+_STATE_SYMBOLS = {
+    "*": "not_responding",
+    "~": "powered_down",
+    "#": "powering_up",
+    "%": "powering_down",
+    "!": "power_down",
+    "$": "maint",
+    "@": "reboot_requested",
+    "^": "reboot_issued",
+    "-": "planned",
+}
+_STATE = re.compile(r"(?P<base>[A-Z_]+)(?P<symbols>[*~#%!$@^-]*)(?P<flags>(?:\+[A-Z_]+)*)")
+
+
+def parse_config(text: str) -> SlurmConfig:
+    """``scontrol show config``. Raises DataError when it names no cluster."""
+    values = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not key.startswith((" ", "\t")):
+            values[key.strip()] = value.strip()
+    if not values.get("ClusterName"):
+        raise DataError("scontrol show config names no cluster")
+    return SlurmConfig(values)
+
+
+def _records(text: str, first_key: str) -> Iterator[dict[str, str]]:
+    """The lines of ``scontrol -o`` that describe something, by key; the first of a key counts."""
+    for line in text.splitlines():
+        if not line.startswith(f"{first_key}="):
+            continue  # "No reservations in the system"
+        record: dict[str, str] = {}
+        for pair in _PAIR.finditer(line):
+            value = pair["value"].strip()
+            record.setdefault(pair["key"], "" if value in UNSET else value)
+        yield record
+
+
+def _items(value: str) -> tuple[str, ...]:
+    return tuple(item for item in value.split(",") if item)
+
+
+def parse_nodes(text: str) -> tuple[NodeView, ...]:
+    """``scontrol -d -o show node``. Raises DataError for what no node can be."""
+    return tuple(_node(record) for record in _records(text, "NodeName"))
+
+
+def _node(record: dict[str, str]) -> NodeView:
+    state, flags = parse_node_state(record.get("State", ""))
+    total, kinds = count_gres(parse_gres(record.get("Gres", "")), "gpu")
+    used, _ = count_gres(parse_gres(record.get("GresUsed", "")), "gpu")
+    if not used:
+        used, _ = count_gres(tres_gres(parse_tres(record.get("AllocTRES", ""))), "gpu")
+    untyped = total - sum(count for _, count in kinds)
+    return NodeView(
+        name=record["NodeName"],
+        state=state,
+        flags=flags,
+        num_cpus=int(record.get("CPUEfctv") or record.get("CPUTot") or 0),
+        mem_bytes=int(record.get("RealMemory") or 0) * 2**20,
+        gpus=((("", untyped),) if untyped else ()) + kinds,
+        partitions=_items(record.get("Partitions", "")),
+        features=_items(record.get("ActiveFeatures", "")),
+        gpus_used=used,
+    )
+
+
+def parse_node_state(text: str) -> tuple[str, tuple[str, ...]]:
+    """``IDLE*+DRAIN`` → base state and flags in lower case; "unknown" for what is no state."""
+    match = _STATE.fullmatch(text)
+    if match is None:
+        return "unknown", (text.lower(),) if text else ()
+    flags = [_STATE_SYMBOLS[symbol] for symbol in match["symbols"]]
+    flags += [flag.lower() for flag in match["flags"].split("+") if flag]
+    return match["base"].lower(), tuple(dict.fromkeys(flags))
+
+
+def parse_partitions(text: str) -> tuple[PartitionView, ...]:
+    """``scontrol -o show partition``. Raises DataError for a limit or node list that is none."""
+    return tuple(
+        PartitionView(
+            name=record["PartitionName"],
+            is_default=record.get("Default") == "YES",
+            is_up=record.get("State") == "UP",
+            nodes=tuple(expand(record.get("Nodes", ""))),
+            max_time_s=_limit(parse_time_limit(record.get("MaxTime", ""))),
+            max_nodes=_number(record.get("MaxNodes", "")),
+        )
+        for record in _records(text, "PartitionName")
+    )
+
+
+def _limit(seconds: int | None) -> int | None:
+    return None if seconds is None or seconds >= UNLIMITED_S else seconds
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+def parse_reservations(text: str) -> tuple[ReservationView, ...]:
+    """``scontrol -o show reservation`` with epoch times. Raises DataError without times."""
+    found = []
+    for record in _records(text, "ReservationName"):
+        start, end = parse_time(record.get("StartTime", "")), parse_time(record.get("EndTime", ""))
+        if start is None or end is None:
+            raise DataError(f"reservation {record['ReservationName']} has no start or end time")
+        found.append(
+            ReservationView(
+                name=record["ReservationName"],
+                nodes=tuple(expand(record.get("Nodes", ""))),
+                start_time=start,
+                end_time=end,
+                users=_items(record.get("Users", "")),
+                accounts=_items(record.get("Accounts", "")),
+            )
+        )
+    return tuple(found)
+
+
+def parse_cron_jobs(text: str) -> frozenset[int]:
+    """Raw ids of the scrontab jobs in ``scontrol -o show job``.
+
+    A job's name may hold line ends and so imitate the line of another job. It cannot take that
+    job's own line away: an id counts only when every line that begins with it says CronJob=Yes,
+    and so nobody can make another's job look like a cron job. (Hiding one's own cron job gains
+    nothing: Slurm refuses to modify cron jobs.)
+    """
+    starts = list(re.finditer(r"^JobId=(\d{1,10}) ", text, re.MULTILINE))
+    ends = [match.start() for match in starts[1:]] + [len(text)]
+    yes: dict[int, bool] = {}
+    for match, end in zip(starts, ends, strict=True):
+        raw_id = int(match[1])
+        says_so = re.search(r"\sCronJob=Yes\b", text[match.end() : end]) is not None
+        yes[raw_id] = yes.get(raw_id, True) and says_so
+    return frozenset(raw_id for raw_id, is_cron in yes.items() if is_cron)
+
+
+_ERROR_FOR_JOB = re.compile(
+    r"(?:(?P<reason>.+) for job (?P<id>[\d_+]+)|(?P<array_id>\d+_[\d\[\],-]+): (?P<array_reason>.+))"
+)
+
+
+def parse_update_errors(stderr: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Reasons by job id in what ``scontrol update`` complained of, and the lines without an id."""
+    by_id: dict[str, str] = {}
+    rest = []
+    for line in filter(None, map(str.strip, stderr.splitlines())):
+        match = _ERROR_FOR_JOB.fullmatch(line)
+        if match is None:
+            rest.append(line)
+        elif match["id"]:
+            by_id[match["id"]] = match["reason"]
+        else:
+            by_id[match["array_id"]] = match["array_reason"]
+    return by_id, tuple(rest)

@@ -1,0 +1,214 @@
+"""The only place where processes are started to talk to Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+
+from gsched.errors import (
+    GschedError,
+    PermissionDeniedError,
+    SlurmCommandError,
+    TryAgainError,
+    UnavailableError,
+)
+
+# Users' defaults for the commands (formats, filters, -M of other clusters, the id of the job that
+# gsched may run inside) would change what the readers see. What is needed to reach Slurm stays.
+_DROPPED_PREFIXES = (
+    "SLURM_", "SQUEUE_", "SACCT_", "SINFO_", "SPRIO_", "SCONTROL_", "SBATCH_", "SALLOC_", "SRUN_",
+    "SSHARE_", "SCANCEL_", "LC_",
+)  # fmt: skip
+_KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
+_READER_SETTINGS = {
+    "SLURM_TIME_FORMAT": "%s",  # epoch seconds
+    "SLURM_BITSTR_LEN": "0",  # array expressions in full
+    "TZ": "UTC",
+    "LC_ALL": "C.UTF-8",
+}
+
+_UNREACHABLE = (
+    "Unable to contact slurm controller",
+    "Unable to contact slurmdbd",
+    "Could not establish a configuration source",
+    "Connection refused",
+    "Problem talking to the database",
+    "Unable to establish controller machine",
+    "backup controller in standby",
+)
+_BUSY = ("Socket timed out", "Zero Bytes were transmitted", "Resource temporarily unavailable")
+_DENIED = (
+    "Access/permission denied",
+    "Invalid user id",
+    "Only root or SlurmUser",
+    "Protocol authentication error",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A command that has ended: exit status (negative: the signal that killed it) and output."""
+
+    argv: tuple[str, ...]
+    status: int
+    stdout: str
+    stderr: str
+    wall_s: float
+
+    def check(self) -> Completed:
+        """Itself. Raises what `failure` says when the status is not 0."""
+        if self.status != 0:
+            raise self.failure()
+        return self
+
+    def failure(self) -> GschedError:
+        """The error that a failed command stands for."""
+        reason = " ".join(self.stderr.split())
+        if any(text in reason for text in _UNREACHABLE):
+            hint = "is slurmctld up, and does SLURM_CONF name the right file? Try: scontrol ping"
+            return SlurmCommandError(self.argv, self.status, self.stderr, hint)
+        if any(text in reason for text in _BUSY):
+            return TryAgainError(f"{self.argv[0]}: Slurm is busy: {reason}")
+        if any(text in reason for text in _DENIED):
+            return PermissionDeniedError(
+                f"{self.argv[0]}: {reason}",
+                "run as SlurmUser, root or a Slurm operator (sacctmgr: adminlevel=Operator)",
+            )
+        return SlurmCommandError(self.argv, self.status, self.stderr)
+
+
+def reader_environment(base: Mapping[str, str]) -> dict[str, str]:
+    """`base` without what bends Slurm's output, with epoch times, UTC and UTF-8."""
+    kept = {
+        name: value
+        for name, value in base.items()
+        if name in _KEPT or not name.startswith(_DROPPED_PREFIXES)
+    }
+    return kept | _READER_SETTINGS
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: str | None = None,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a command of Slurm to its end in a clean environment and return what it said.
+
+    Bytes that are no UTF-8 become U+FFFD; ASCII separators are never swallowed by that. `env`
+    replaces the process environment as the base. Raises UnavailableError when the program does
+    not exist, TryAgainError when it takes longer than `timeout_s`: its process group is then dead.
+    """
+    started = time.monotonic()
+    process = _start(argv, os.environ if env is None else env)
+    data = None if stdin is None else stdin.encode()
+    try:
+        out, err = process.communicate(data, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise TryAgainError(
+            f"{' '.join(argv[:3])} gave no answer within {timeout_s:g} s",
+            "Slurm is slow or unreachable; slurm.command_timeout_s sets the limit",
+        ) from None
+    finally:
+        _kill_unless_done(process)
+    return Completed(
+        argv=tuple(argv),
+        status=process.returncode,
+        stdout=out.decode("utf-8", "replace"),
+        stderr=err.decode("utf-8", "replace"),
+        wall_s=time.monotonic() - started,
+    )
+
+
+def _start(argv: Sequence[str], base: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=reader_environment(base),
+            start_new_session=True,  # a process group of its own, so that all of it can be killed
+        )
+    except FileNotFoundError:
+        raise _missing(argv[0]) from None
+    except PermissionError as error:
+        raise PermissionDeniedError(f"{argv[0]} may not be executed: {error.strerror}") from None
+
+
+def _missing(program: str) -> UnavailableError:
+    return UnavailableError(
+        f"{program} not found on PATH",
+        "install Slurm's client commands on this host or extend PATH",
+    )
+
+
+def _kill_unless_done(process: subprocess.Popen[bytes]) -> None:
+    """Whatever ended the wait (a time-out, Ctrl-C): nothing of the command is left behind."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def passthrough(argv: Sequence[str], env: Mapping[str, str], stdin: bytes | None = None) -> int:
+    """Run a command on the caller's own terminal or pipes; its exit code, 128+N after a signal.
+
+    `stdin` replaces the inherited standard input (a script that gsched has read from it).
+    SIGINT, SIGTERM and SIGHUP reach the command; gsched waits for it to end.
+    Raises UnavailableError when the program does not exist.
+    """
+    try:
+        process = subprocess.Popen(
+            argv, env=dict(env), stdin=None if stdin is None else subprocess.PIPE
+        )
+    except FileNotFoundError:
+        raise _missing(argv[0]) from None
+    with _forwarded_signals(process):
+        process.communicate(stdin)
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+@contextlib.contextmanager
+def _forwarded_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    def forward(number: int, _frame: FrameType | None) -> None:
+        # The terminal sends Ctrl-C to the command as well; a second one would mean "now".
+        if number == signal.SIGINT and _in_foreground():
+            return
+        process.send_signal(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.getsignal(n) for n in numbers}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # nohup and shell jobs ignore on purpose
+            signal.signal(number, forward)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    """Whether this process group is the one that the terminal sends its signals to."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -1,0 +1,108 @@
+"""What commands see inside a testbed, and as whom they run."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from gsched.errors import PermissionDeniedError, UnavailableError, UsageError
+from gsched.testbed.layout import Layout
+from gsched.testbed.processes import MARK
+from gsched.testbed.spec import Accounting
+
+TEST_USERS: tuple[str, ...] = ("games", "news", "backup", "mail")
+"""Ordinary users that every Debian has; nothing is added to /etc/passwd for a testbed."""
+ACCOUNTS: Mapping[str, tuple[str, ...]] = {"lab1": ("games", "news"), "lab2": ("backup", "mail")}
+"""Account → its users, where slurmdbd keeps accounts. Elsewhere any account may be named."""
+
+_SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_FOREIGN = re.compile(
+    r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SACCT|SINFO|SCANCEL|SPRIO|SSHARE|SREPORT|SCONTROL|SDIAG"
+    r"|SATTACH|SBCAST|SCRONTAB|STRIGGER|SLURMD|PMI|PMIX|GSCHED)(_|$)|XDG_CONFIG_HOME$"
+)
+_SLURM_PROGRAMS = (
+    ("slurm-wlm", ("slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "scancel", "sbatch")),
+    ("munge", ("munged",)),
+    ("util-linux", ("setpriv", "setsid")),
+)
+_DATABASE_PROGRAMS = (
+    ("slurmdbd", ("slurmdbd",)),
+    ("slurm-wlm", ("sacctmgr", "sacct")),
+    ("mariadb-server-core", ("mariadbd", "mariadb-install-db")),
+    ("mariadb-client-core", ("mariadb",)),
+)
+
+
+def search_path() -> str:
+    """PATH of the caller, then the system's folders and the one that gsched is installed in."""
+    own = str(Path(sys.executable).parent)
+    parts = [*os.environ.get("PATH", "").split(":"), *_SYSTEM_PATH, own]
+    return ":".join(dict.fromkeys(part for part in parts if part))
+
+
+def check_programs(accounting: Accounting) -> None:
+    """Raise UnavailableError that names the packages of the programs that are missing."""
+    wanted = _SLURM_PROGRAMS + (_DATABASE_PROGRAMS if accounting == "slurmdbd" else ())
+    path = search_path()
+    missing = {
+        program: package
+        for package, programs in wanted
+        for program in programs
+        if shutil.which(program, path=path) is None
+    }
+    if missing:
+        packages = " ".join(dict.fromkeys(missing.values()))
+        raise UnavailableError(
+            f"not installed: {', '.join(missing)}", f"apt-get install {packages}"
+        )
+
+
+def command_environment(layout: Layout, user: str | None = None) -> dict[str, str]:
+    """The caller's environment, turned to the testbed; as `user` with that user's HOME."""
+    environment = {key: value for key, value in os.environ.items() if not _FOREIGN.match(key)}
+    environment |= {
+        "PATH": search_path(),
+        "SLURM_CONF": str(layout.slurm_conf),
+        "GSCHED_CONFIG": str(layout.gsched_toml),
+        MARK: str(layout.root),
+    }
+    if user is not None:
+        environment |= {"HOME": str(layout.home(user)), "USER": user, "LOGNAME": user}
+    return environment
+
+
+def as_user(argv: tuple[str, ...], user: str) -> tuple[str, ...]:
+    """`argv` run as `user`, with that user's group and no others.
+
+    Raises UsageError for a user that the machine does not have, PermissionDeniedError when the
+    caller is somebody else and not root.
+    """
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        raise UsageError(f"this machine has no user {user!r}") from None
+    if entry.pw_uid == os.getuid():
+        return argv
+    if os.getuid() != 0:
+        raise PermissionDeniedError(
+            f"only root may run a command as {user}", "start the testbed as root for several users"
+        )
+    return ("setpriv", f"--reuid={user}", f"--regid={entry.pw_gid}", "--clear-groups", *argv)
+
+
+def own_user() -> str:
+    """Name of the calling user."""
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def test_users() -> tuple[pwd.struct_passwd, ...]:
+    """The users besides the caller that may use the testbed; none unless the caller is root."""
+    if os.getuid() != 0:
+        return ()
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return tuple(known[name] for name in TEST_USERS if name in known)
