@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import SlurmConfig
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sprio", "scancel", "sacct")
-_ACTING = frozenset({"root", "slurm-user", "administrator", "operator"})
+_ACTING = frozenset({"root", "slurm-user", "admin", "operator"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def examine(settings: Settings) -> list[Finding]:
     findings.append(Finding("ok", "Slurm", f"{version}, cluster {config.cluster}"))
     for check in (_priorities, _backfill, _requeue, _accounting):
         findings += check(config, settings)
-    findings += _privilege(client, config)
+    findings += _privilege(client)
     findings += _history(settings)
     findings += _model(settings)
     findings += _daemon(settings)
@@ -148,8 +149,8 @@ def _accounting(config: SlurmConfig, settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _privilege(client: SlurmClient, config: SlurmConfig) -> Iterator[Finding]:
-    level = client.privilege(config)
+def _privilege(client: SlurmClient) -> Iterator[Finding]:
+    level = client.privilege(pwd.getpwuid(os.geteuid()).pw_name)
     if level in _ACTING:
         yield Finding("ok", "privilege", f"{level}: may set SiteFactor")
     else:

@@ -46,14 +46,12 @@ def prediction_source(source: str, similar_jobs: int) -> str:
 
 def policy_reason(code: str, params: Mapping[str, Any]) -> str:
     """A reason of a policy in one sentence; an unknown code is shown as it is."""
-    if code.endswith(".predicted-gpu-time"):
-        count, unit = params.get("num_gpus") or 0, "GPU"
-        if not count:
-            count, unit = params.get("num_cpus") or 0, "CPU"
+    if code.endswith((".predicted-gpu-time", ".predicted-cpu-time")):
+        unit = "gpu" if code.endswith("gpu-time") else "cpu"
         source = prediction_source(str(params.get("source")), int(params.get("similar_jobs") or 0))
         return (
-            f"{_number(params.get('gpu_time_s'))} {unit}-s predicted: "
-            f"{count} × {_number(params.get('duration_s'))} s ({source})"
+            f"{_number(params.get(f'{unit}_time_s'))} {unit.upper()}-s predicted: "
+            f"{params.get(f'num_{unit}s')} × {_number(params.get('duration_s'))} s ({source})"
         )
     if code.endswith(".no-prediction"):
         return "no prediction: keeps the median place"

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from gsched.model.decision import JsonValue, Rank
 from gsched.model.job import JobKey
-from gsched.model.jobtable import FloatColumn, JobTable
 from gsched.policy.base import KnobSpec
+
+if TYPE_CHECKING:  # `policy list` reads this module and needs no numpy
+    from gsched.model.jobtable import FloatColumn, JobTable
 
 QUEUES = ("gpu", "cpu")
 MEMORY_VERSION = 1
@@ -30,12 +31,14 @@ SPAN_OCTAVES = KnobSpec(
     minimum=1.0,
     maximum=32.0,
     unit="octaves",
-    help="doublings of the key, up or down from the reference, that move a job by the whole range",
+    help="doublings of the key from the queue's reference that move a job by the whole range",
 )
 
 
 def job_sizes(jobs: JobTable) -> FloatColumn:
     """GPUs of each job, CPUs of a job without GPUs; never below 1."""
+    import numpy as np
+
     sizes = np.where(jobs.num_gpus > 0, jobs.num_gpus, jobs.num_cpus)
     return np.maximum(sizes, 1).astype(np.float64)
 
@@ -45,14 +48,15 @@ def order_queues(jobs: JobTable, keys: FloatColumn) -> dict[str, list[int]]:
 
     Rows without a usable key (NaN, infinite, negative) are in no queue.
     """
-    usable = jobs.reorderable & np.isfinite(keys) & (keys >= 0)
-    with_gpus = jobs.num_gpus > 0
-    masks = {"gpu": usable & with_gpus, "cpu": usable & ~with_gpus}
+    queues: dict[str, list[int]] = {queue: [] for queue in QUEUES}
+    for row in jobs.select(jobs.reorderable).tolist():
+        if math.isfinite(keys[row]) and keys[row] >= 0:
+            queues["gpu" if jobs.num_gpus[row] > 0 else "cpu"].append(row)
 
     def place(row: int) -> tuple[float, int, tuple[str, int, int, int, int]]:
         return float(keys[row]), int(jobs.first_submit[row]), _tie_break(jobs.keys[row])
 
-    return {queue: sorted(jobs.select(masks[queue]).tolist(), key=place) for queue in QUEUES}
+    return {queue: sorted(rows, key=place) for queue, rows in queues.items()}
 
 
 def rank_rows(
@@ -103,11 +107,12 @@ def magnitude_level(key: float, reference: float, span_octaves: float) -> float:
     """+1 for a key `span_octaves` doublings below `reference`, -1 for one as far above."""
     if key <= 0:
         return 1.0
-    return max(-1.0, min(1.0, -math.log2(key / reference) / span_octaves))
+    octaves_above = math.log2(key) - math.log2(reference)  # a quotient could overflow
+    return max(-1.0, min(1.0, -octaves_above / span_octaves))
 
 
 def position_level(position: int, of: int) -> float:
-    """+1 for the first, -1 for the last, 0 for the middle one (never quite reached by two ends)."""
+    """Near +1 for the first of `of`, near -1 for the last, 0 for the middle one."""
     return 1.0 - 2.0 * (position - 0.5) / of
 
 
@@ -118,7 +123,7 @@ def _tie_break(key: JobKey) -> tuple[str, int, int, int, int]:
 
 
 def _references(memory: Mapping[str, JsonValue]) -> dict[str, float]:
-    """The references in `memory`; nothing from another version or from damaged memory."""
+    """The references in `memory`; none from another version or from damaged memory."""
     stored = memory.get("reference")
     if memory.get("version") != MEMORY_VERSION or not isinstance(stored, dict):
         return {}
@@ -136,9 +141,9 @@ def _references(memory: Mapping[str, JsonValue]) -> dict[str, float]:
 def _recentred(reference: float | None, keys: Sequence[float]) -> float | None:
     """The reference to use: the old one if it still fits, else the median key."""
     positive = [key for key in keys if key > 0]
-    if not positive:
-        return reference if reference is not None or not keys else 1.0
+    if not positive:  # nothing to centre on; a queue of zero keys is ranked around 1
+        return reference or (1.0 if keys else None)
     median = statistics.median(positive)
-    if reference is not None and 1 / RECENTRE_FACTOR <= median / reference <= RECENTRE_FACTOR:
+    if reference is not None and abs(math.log(median / reference)) <= math.log(RECENTRE_FACTOR):
         return reference
     return median

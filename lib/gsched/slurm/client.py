@@ -170,8 +170,9 @@ class CommandClient:
     def accounting(self, since: int, until: int) -> Batch:
         """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
         separator = parse_queue.new_separator()
+        tracked = self.config().get("AccountingStorageTRES").split(",")
         text = self._output(*parse_sacct.sacct_argv(since, until, separator))
-        return parse_sacct.parse_sacct(text, separator)
+        return parse_sacct.parse_sacct(text, separator, counts_gpus="gres/gpu" in tracked)
 
     def privilege(self, user: str) -> Privilege:
         """See SlurmClient."""

@@ -149,8 +149,10 @@ def gres_conf(spec: TestbedSpec, layout: Layout) -> str:
 
 
 def cgroup_conf() -> str:
-    """cgroup.conf for releases that would otherwise insist on finding cgroups."""
-    return "CgroupPlugin=disabled\n"
+    """cgroup.conf. slurmd loads one of the plugins in any case; v1 needs no cgroups until used,
+    whereas v2, and the search for the right one, fail where the machine offers none.
+    """
+    return "CgroupPlugin=cgroup/v1\n"
 
 
 def slurmdbd_conf(layout: Layout, ports: Ports, slurm_user: str, password: str) -> str:

@@ -20,10 +20,14 @@ TEST_USERS: tuple[str, ...] = ("games", "news", "backup", "mail")
 ACCOUNTS: Mapping[str, tuple[str, ...]] = {"lab1": ("games", "news"), "lab2": ("backup", "mail")}
 """Account → its users, where slurmdbd keeps accounts. Elsewhere any account may be named."""
 
+_ACCOUNTING_DAEMONS = frozenset({"slurmdbd", "mariadbd"})
+DAEMONS = frozenset({"munged", "slurmctld", "slurmd", "slurmstepd"}) | _ACCOUNTING_DAEMONS
+"""Programs that only a testbed, not a command in it, has running."""
+
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _FOREIGN = re.compile(
-    r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SACCT|SINFO|SCANCEL|SPRIO|SSHARE|SREPORT|SCONTROL|SDIAG"
-    r"|SATTACH|SBCAST|SCRONTAB|STRIGGER|SLURMD|PMI|PMIX|GSCHED)(_|$)|XDG_CONFIG_HOME$"
+    r"(SLURM|SLURMD|SBATCH|SRUN|SALLOC|SQUEUE|SACCT|SACCTMGR|SINFO|SCANCEL|SPRIO|SSHARE|SREPORT"
+    r"|SCONTROL|SDIAG|SATTACH|SBCAST|SCRONTAB|STRIGGER|PMI|PMIX|GSCHED(?!_DEBUG$))(_|$)"
 )
 _SLURM_PROGRAMS = (
     ("slurm-wlm", ("slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "scancel", "sbatch")),
@@ -36,6 +40,12 @@ _DATABASE_PROGRAMS = (
     ("mariadb-server-core", ("mariadbd", "mariadb-install-db")),
     ("mariadb-client-core", ("mariadb",)),
 )
+
+
+def core_daemons(accounting: Accounting) -> frozenset[str]:
+    """The daemons without which a testbed does not work. Nodes may sleep."""
+    core = frozenset({"munged", "slurmctld"})
+    return core | _ACCOUNTING_DAEMONS if accounting == "slurmdbd" else core
 
 
 def search_path() -> str:
@@ -100,9 +110,20 @@ def own_user() -> str:
     return pwd.getpwuid(os.getuid()).pw_name
 
 
-def test_users() -> tuple[pwd.struct_passwd, ...]:
-    """The users besides the caller that may use the testbed; none unless the caller is root."""
-    if os.getuid() != 0:
-        return ()
+def users() -> tuple[pwd.struct_passwd, ...]:
+    """Who may use the testbed: the caller and, where that is root, the test users as well."""
+    me = pwd.getpwuid(os.getuid())
+    if me.pw_uid != 0:
+        return (me,)
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    return tuple(known[name] for name in TEST_USERS if name in known)
+    return (me, *(known[name] for name in TEST_USERS if name in known))
+
+
+def account_members() -> Mapping[str, tuple[str, ...]]:
+    """Account → users, of those that this machine has; the caller is in the first one."""
+    known = {entry.pw_name for entry in users()}
+    members = {
+        account: tuple(name for name in names if name in known)
+        for account, names in ACCOUNTS.items()
+    }
+    return members | {"lab1": (own_user(), *members["lab1"])}

@@ -207,6 +207,16 @@ def write_record(layout: Layout, record: Record) -> None:
     draft.replace(layout.record)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that its owner alone may read, at no moment anybody else."""
+    draft = path.with_name(path.name + ".new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    draft.replace(path)
+
+
 def remove(layout: Layout) -> None:
     """Delete a testbed's folder. Raises UsageError when it is not one."""
     if read_record(layout) is None:

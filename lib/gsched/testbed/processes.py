@@ -22,6 +22,7 @@ from gsched.testbed.layout import Layout, Owner
 MARK = "GSCHED_TESTBED"
 """Environment variable whose value is the root of the testbed that a process belongs to."""
 POLL_S = 0.02
+KILL_TIMEOUT_S = 10.0
 _PROC = Path("/proc")
 
 
@@ -99,12 +100,15 @@ def send(processes: Iterable[Process], signum: signal.Signals, root: Path) -> No
 def end(processes: Sequence[Process], root: Path, grace_s: float) -> None:
     """SIGTERM, and SIGKILL for what still lives after `grace_s` seconds; returns when all ended."""
     send(processes, signal.SIGTERM, root)
-    left = wait_gone(processes, grace_s)
-    if left:
-        send(left, signal.SIGKILL, root)
-        if left := wait_gone(left, 10.0):
-            pids = ", ".join(f"{p.pid} ({p.program})" for p in left)
-            raise UnavailableError(f"processes of the testbed {root} survive SIGKILL: {pids}")
+    kill(wait_gone(processes, grace_s), root)
+
+
+def kill(processes: Sequence[Process], root: Path) -> None:
+    """SIGKILL; returns when all ended. Raises UnavailableError when one does not."""
+    send(processes, signal.SIGKILL, root)
+    if left := wait_gone(processes, KILL_TIMEOUT_S):
+        pids = ", ".join(f"{p.pid} ({p.program})" for p in left)
+        raise UnavailableError(f"processes of the testbed {root} survive SIGKILL: {pids}")
 
 
 def wait_gone(processes: Sequence[Process], timeout_s: float) -> list[Process]:

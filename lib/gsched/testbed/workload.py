@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-USERS = (("games", "lab1"), ("news", "lab1"), ("backup", "lab2"), ("mail", "lab2"))
-"""Ordinary users that every Debian has, and the accounts they work for."""
+from gsched.testbed.environment import ACCOUNTS
+
+USERS = tuple((user, account) for account, users in ACCOUNTS.items() for user in users)
+"""The testbed's ordinary users, and the accounts they work for."""
 
 _NAMES = (
     *("bert-ft", "resnet50", "llama-sft", "whisper", "vit-large", "gpt-eval"),

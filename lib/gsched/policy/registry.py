@@ -1,0 +1,130 @@
+"""Policies by name: a literal table, then the entry points ``gsched.policies`` of plugins."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gsched.errors import ConfigError, UsageError
+from gsched.model.job import Capability
+from gsched.policy.base import KnobSpec, OrderKind, Policy
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+POLICIES: dict[str, str] = {
+    "qssf": "gsched.policy.qssf:Qssf",
+    "fifo": "gsched.policy.fifo:Fifo",
+    "fewest-gpus": "gsched.policy.fewest_gpus:FewestGpus",
+}
+"""Name → ``module:Class`` of the policies that gsched brings along."""
+
+ENTRY_POINT_GROUP = "gsched.policies"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """What ``gsched policy list`` says of one policy.
+
+    `origin` is the module it comes from. A plugin that cannot be loaded has `problem` set and
+    nothing else to tell.
+    """
+
+    name: str
+    summary: str
+    order_kind: OrderKind | None
+    requires: tuple[Capability, ...]
+    needs_prediction: bool
+    knobs: tuple[KnobSpec, ...]
+    origin: str
+    problem: str = ""
+
+
+def load(name: str, **knobs: float) -> Policy:
+    """The policy `name` with these knob values.
+
+    Raises UsageError for an unknown name, ConfigError for a wrong knob or a broken plugin.
+    """
+    policy_class = _find(name)
+    try:
+        return policy_class(**knobs)
+    except ValueError as e:
+        raise ConfigError(str(e), "see `gsched policy list --json` for knobs and bounds") from e
+
+
+def check(policy: Policy, capabilities: Collection[Capability]) -> None:
+    """Refuse a policy that needs what the backend lacks. Raises ConfigError naming both."""
+    missing = sorted(c.value for c in policy.requires.difference(capabilities))
+    if missing:
+        raise ConfigError(
+            f"policy {policy.name} needs {', '.join(missing)}, which this cluster does not offer",
+            "choose another policy: `gsched policy list` shows what each one needs",
+        )
+
+
+def describe_all() -> tuple[PolicyInfo, ...]:
+    """Every known policy: gsched's own in the order of the table, then plugins by name."""
+    own = [_describe(name, _import(name, target)) for name, target in POLICIES.items()]
+    plugins = []
+    for entry in sorted(_plugins(), key=lambda e: e.name):
+        try:
+            plugins.append(_describe(entry.name, _load_plugin(entry)))
+        except ConfigError as e:
+            plugins.append(_unusable(entry, e.message))
+    return (*own, *plugins)
+
+
+def _find(name: str) -> type[Policy]:
+    if name in POLICIES:
+        return _import(name, POLICIES[name])
+    plugins = {entry.name: entry for entry in _plugins()}
+    if name in plugins:
+        return _load_plugin(plugins[name])
+    known = ", ".join([*POLICIES, *sorted(plugins)])
+    raise UsageError(f"no policy is called {name!r}", f"known policies: {known}")
+
+
+def _import(name: str, target: str) -> type[Policy]:
+    module_name, _, class_name = target.partition(":")
+    return _as_policy(name, getattr(importlib.import_module(module_name), class_name))
+
+
+def _plugins() -> Iterator[EntryPoint]:
+    """Entry points that do not hide behind one of gsched's own names."""
+    from importlib.metadata import entry_points  # slow; only for names outside the table
+
+    return (e for e in entry_points(group=ENTRY_POINT_GROUP) if e.name not in POLICIES)
+
+
+def _load_plugin(entry: EntryPoint) -> type[Policy]:
+    try:
+        return _as_policy(entry.name, entry.load())
+    except (ImportError, AttributeError, SyntaxError) as e:
+        raise ConfigError(
+            f"policy plugin {entry.name} ({entry.value}) cannot be loaded: {e}",
+            "mend or uninstall the package that provides it",
+        ) from e
+
+
+def _as_policy(name: str, found: object) -> type[Policy]:
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise ConfigError(f"policy {name} is not a subclass of gsched.policy.base.Policy")
+    return found
+
+
+def _describe(name: str, policy: type[Policy]) -> PolicyInfo:
+    return PolicyInfo(
+        name=name,
+        summary=policy.summary,
+        order_kind=policy.order_kind,
+        requires=tuple(sorted(policy.requires, key=lambda c: c.value)),
+        needs_prediction=policy.needs_prediction,
+        knobs=policy.knobs,
+        origin=policy.__module__,
+    )
+
+
+def _unusable(entry: EntryPoint, problem: str) -> PolicyInfo:
+    return PolicyInfo(entry.name, "", None, (), False, (), entry.value, problem)

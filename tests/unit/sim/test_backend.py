@@ -1,0 +1,86 @@
+"""The simulated cluster and the replay of policies on it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.sim import TruePredictor, job, nodes
+
+from gsched.model.job import JobState
+from gsched.policy.fifo import Fifo
+from gsched.policy.qssf import Qssf
+from gsched.sim.backend import SimBackend, SimJob
+from gsched.sim.replay import replay
+
+
+def starts(jobs: list[SimJob], policy: Fifo | Qssf, num_nodes: int = 1) -> dict[int, int]:
+    backend = SimBackend("c", nodes(num_nodes), jobs)
+    result = replay(backend, policy, TruePredictor(jobs))
+    return {key.job_id: start for key, start in result.start_times.items()}
+
+
+def test_fifo_and_qssf_by_hand() -> None:
+    """Eight GPUs; job 1 takes all for 10 s, then 2 (long) and 3 (short) wait with 8 GPUs each."""
+    jobs = [job(1, 8, 10, 0), job(2, 8, 100, 1), job(3, 8, 5, 2)]
+    assert starts(jobs, Fifo()) == {1: 0, 2: 10, 3: 110}
+    assert starts(jobs, Qssf()) == {1: 0, 3: 10, 2: 15}
+
+
+def test_the_first_that_does_not_fit_blocks_the_rest() -> None:
+    jobs = [job(1, 6, 10, 0), job(2, 8, 10, 1), job(3, 1, 10, 2)]
+    assert starts(jobs, Fifo()) == {1: 0, 2: 10, 3: 20}
+
+
+def test_gangs_take_whole_nodes_and_best_fit_keeps_nodes_whole() -> None:
+    backend = SimBackend("c", nodes(2), [job(1, 2, 50, 0), job(2, 4, 50, 0), job(3, 8, 5, 1)])
+    backend.advance()
+    backend.start_jobs()
+    state = backend.snapshot({})
+    running = [v for v in state.jobs.views if v.state is JobState.RUNNING]
+    used = {v.key.job_id: v.allocation.nodes for v in running if v.allocation}
+    assert used[1] == used[2]
+    assert sorted(n.gpus_used for n in state.nodes) == [0, 6]
+
+
+def test_a_job_that_can_never_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="job 1 can never fit"):
+        SimBackend("c", nodes(), [job(1, 9)])
+
+
+job_lists = st.lists(
+    st.tuples(st.integers(1, 8), st.integers(1, 50), st.integers(0, 60)), min_size=1, max_size=25
+).map(lambda rows: [job(i, g, d, s) for i, (g, d, s) in enumerate(rows, 1)])
+
+
+@given(job_lists)
+def test_capacity_holds_and_every_job_starts_once_after_its_submit(jobs: list[SimJob]) -> None:
+    for policy in (Fifo(), Qssf()):
+        started = starts(jobs, policy, num_nodes=2)
+        assert started.keys() == {j.view.key.job_id for j in jobs}
+        by_id = {j.view.key.job_id: j for j in jobs}
+        for at in started.values():
+            running = [
+                by_id[i].view.request.gpus.minimum
+                for i, start in started.items()
+                if start <= at < start + by_id[i].duration_s
+            ]
+            assert sum(running) <= 16
+        assert all(started[i] >= j.view.first_submit for i, j in by_id.items())
+
+
+@given(job_lists, st.randoms())
+def test_the_order_of_the_input_changes_nothing(jobs: list[SimJob], rng: object) -> None:
+    shuffled = list(jobs)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert starts(jobs, Qssf()) == starts(shuffled, Qssf())
+
+
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=20))
+def test_one_gpu_at_a_time_qssf_has_the_least_mean_wait(durations: list[int]) -> None:
+    """On one machine without preemption shortest-first is optimal in mean waiting time."""
+    jobs = [job(i, 8, d, 0) for i, d in enumerate(durations, 1)]
+    started = starts(jobs, Qssf())
+    shortest_first = sorted(durations)
+    best = sum(sum(shortest_first[:i]) for i in range(len(durations)))
+    assert sum(started.values()) == best
