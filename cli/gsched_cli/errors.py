@@ -6,6 +6,7 @@ shown only with GSCHED_DEBUG=1.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -30,7 +31,11 @@ EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 def guarded(body: Callable[[], int]) -> int:
     """Run `body` to its exit code; whatever it raises becomes lines on stderr and a code."""
     code = _outcome(body)
-    return _outcome(_flush_stdout) or code
+    if code == 0:
+        return _outcome(_flush_stdout)
+    with contextlib.suppress(OSError):  # the first error is the one to tell
+        _flush_stdout()
+    return code
 
 
 def _outcome(body: Callable[[], int]) -> int:

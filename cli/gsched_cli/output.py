@@ -20,20 +20,24 @@ MAX_CELL = 48
 """Columns that a cell may take; the last column of a table may take MAX_LAST_CELL."""
 MAX_LAST_CELL = 200
 
-_UNSAFE_IN_JSON = re.compile(
-    "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
+_BEYOND_ASCII = re.compile(r"[^\n -~]")
 
 
 def emit_json(document: object) -> None:
     """Print one JSON document on stdout, keys in the order given.
 
-    Control and direction characters that JSON allows raw are written as ``\\uXXXX``: the document
-    stays the same. Raises ValueError for NaN and infinities, which JSON does not know.
+    What is not printable though JSON allows it raw is written as ``\\uXXXX``: the document stays
+    the same. Raises ValueError for NaN and infinities, which JSON does not know.
     """
+    print(json_text(document))
+
+
+def json_text(document: object) -> str:
+    """`document` as `emit_json` prints it, without the last line's end."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
-    print(_UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text))
+    return _BEYOND_ASCII.sub(
+        lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text
+    )
 
 
 def emit_table(
@@ -74,7 +78,7 @@ def safe_text(text: str, width: int | None = None) -> str:
     if width is None or (display_width(text) <= width and len(text) <= 2 * width):
         return text
     kept, used = [], 0
-    for char in text[: 2 * width]:  # also bounds marks that take no column
+    for char in text[: 2 * width - 1]:  # also bounds marks that take no column
         used += _char_width(char)
         if used > width - 1:
             break

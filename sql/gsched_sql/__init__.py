@@ -1,1 +1,31 @@
 """The job-history database: schema, engine, queries. SQLAlchemy lives here only."""
+
+from gsched_sql.history import History
+from gsched_sql.journal import SqlJournal
+from gsched_sql.values import (
+    AuditRow,
+    HistoryFilter,
+    HistoryJob,
+    HistoryStats,
+    IngestSummary,
+    InitResult,
+    LiveAttempt,
+    PastJobs,
+    RoundRow,
+    history_document,
+)
+
+__all__ = [
+    "AuditRow",
+    "History",
+    "HistoryFilter",
+    "HistoryJob",
+    "HistoryStats",
+    "IngestSummary",
+    "InitResult",
+    "LiveAttempt",
+    "PastJobs",
+    "RoundRow",
+    "SqlJournal",
+    "history_document",
+]

@@ -40,7 +40,7 @@ class KeptText(TypeDecorator[str]):
         return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
 
 
-def text_key(*texts: str) -> str:
+def text_digest(*texts: str) -> str:
     """A key of fixed length for texts of any length: no engine indexes those themselves."""
     digest = hashlib.sha256()
     for text in texts:

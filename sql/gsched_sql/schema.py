@@ -61,7 +61,7 @@ def _names(name: str) -> Table:
     return _table(
         name,
         Column("id", RowId, primary_key=True),
-        Column("name_key", String(64), nullable=False, unique=True),  # columns.text_key(name)
+        Column("name_digest", String(64), nullable=False, unique=True),  # columns.text_digest(name)
         Column("name", KeptText, nullable=False),
     )
 
@@ -158,7 +158,7 @@ predictions = _table(
     Column("similar_jobs", BigInteger, nullable=False),
     Column("as_of", BigInteger, nullable=False),
     Column("made_at", BigInteger, nullable=False),
-    UniqueConstraint(*SLOT, "epoch", "attempt", "kind", "model_id", name="uq_predictions_key"),
+    UniqueConstraint(*SLOT, "attempt", "kind", "model_id", name="uq_predictions_key"),
 )
 
 prediction_quantiles = _table(
@@ -216,6 +216,7 @@ standings = _table(
     Column("found", BigInteger, nullable=False),
     Column("written", BigInteger, nullable=False),
     Column("may_be", KeptText, nullable=False),  # JSON list
+    Column("base_action", RowId, nullable=False),  # last confirmed action, 0 = none
     PrimaryKeyConstraint(*SLOT, "epoch", "channel"),
 )
 """What gsched's values on present jobs are: `actions` folded, so that a round reads few rows."""
@@ -243,7 +244,7 @@ policy_memory = _table(
 
 ingest_cursors = _table(
     "ingest_cursors",
-    Column("source_key_key", String(64), primary_key=True),  # columns.text_key(source_key)
+    Column("source_digest", String(64), primary_key=True),  # columns.text_digest(source_key)
     Column("source_key", KeptText, nullable=False),
     Column("cursor", KeptText, nullable=False),
 )
@@ -251,7 +252,7 @@ ingest_cursors = _table(
 rejects = _table(
     "rejects",
     Column("id", RowId, primary_key=True),
-    Column("content_key", String(64), nullable=False, unique=True),
+    Column("content_digest", String(64), nullable=False, unique=True),
     Column("source", KeptText, nullable=False),
     Column("line", BigInteger, nullable=False),
     Column("reason", KeptText, nullable=False),

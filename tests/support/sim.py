@@ -26,6 +26,7 @@ def job(
     submit: int = 100,
     user: str = "ann",
     exclusions: tuple[Exclusion, ...] = (),
+    name: str = "",
 ) -> SimJob:
     view = JobView(
         key=JobKey("c", job_id, epoch=submit),
@@ -35,7 +36,7 @@ def job(
         tenant="lab",
         qos="",
         partitions=("gpu",),
-        name=f"job-{job_id}",
+        name=name or f"job-{job_id}",
         request=Request(CountRange(1, 1), GpuRange(gpus, gpus), num_cpus=1),
         first_submit=submit,
         eligible=submit,

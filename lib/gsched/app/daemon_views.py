@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsched.app.explain import policy_reason
-from gsched.app.run_daemon import ClearReport
 from gsched.app.wiring import open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import read_status
-from gsched.engine.round import RoundResult
 from gsched.model.job import Capability, JobState, JobView, PredictionKind
 from gsched.model.jobid import parse_job_id
+
+if TYPE_CHECKING:  # `gsched daemon status` needs neither numpy nor SQLAlchemy
+    from gsched.app.run_daemon import ClearReport
+    from gsched.engine.round import RoundResult
+    from gsched_sql.values import AuditRow
 
 
 def round_document(result: RoundResult) -> dict[str, Any]:
@@ -59,7 +62,7 @@ def round_rows(
     result: RoundResult, duration: Callable[[float | None], str]
 ) -> list[tuple[str, ...]]:
     """The same as rows of a table: rank, job, user, duration, change, state, reason."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for job in round_document(result)["jobs"]:
         change = ""
         if job["site_factor_after"] is not None:
@@ -128,15 +131,28 @@ def clear_document(report: ClearReport) -> dict[str, Any]:
 
 def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
     """The newest audit rows, of one job when `job` is given."""
+    wanted = parse_job_id(job) if job else None
     with open_history(settings) as history:
         cluster = slurm_client(settings).config().cluster
-        rows = history.audit(cluster, job=parse_job_id(job) if job else None, limit=limit)
-        return [
-            {
-                "decided_at": r.decided_at,
-                "settled_at": r.settled_at,
-                "round_id": r.round_id,
-                "job": r.change.key.slurm_id,
-            }
-            for r in rows
-        ]
+        rows = history.audit(cluster, wanted, limit=limit)
+    return [_audit_document(row) for row in rows]
+
+
+def _audit_document(row: AuditRow) -> dict[str, Any]:
+    change = row.change
+    return {
+        "decided_at": row.decided_at,
+        "settled_at": row.settled_at,
+        "round_id": row.round_id,
+        "policy": row.policy,
+        "job": change.key.slurm_id,
+        "first_submit_time": change.key.epoch,
+        "channel": change.channel,
+        "before": change.before,
+        "after": change.after,
+        "state": row.state.value,
+        "reason": {"code": change.reason.code, "params": dict(change.reason.params)},
+        "reason_text": policy_reason(change.reason.code, change.reason.params),
+        "detail": row.detail,
+        "transitions": [{"at": at, "state": s, "detail": d} for at, s, d in row.transitions],
+    }

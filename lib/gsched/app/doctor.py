@@ -174,7 +174,8 @@ def _history(settings: Settings) -> Iterator[Finding]:
     def probe() -> str:
         with open_history(settings) as history:
             stats = history.stats()
-        return f"{stats.num_jobs} jobs, {stats.num_rejects} rejected rows"
+        jobs, rejects = stats.rows.get("jobs", 0), stats.rows.get("rejects", 0)
+        return f"{stats.location}: {jobs} jobs, {rejects} rejected rows"
 
     yield _guarded("history database", probe)
 

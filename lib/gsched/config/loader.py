@@ -1,10 +1,10 @@
 """Reads the settings: TOML files, then environment variables, over the defaults.
 
-Files, the later one wins key by key: ``/etc/gsched/gsched.toml``, then
+These files are read, the later one wins key by key: ``/etc/gsched/gsched.toml``, then
 ``$XDG_CONFIG_HOME/gsched/gsched.toml`` (``~/.config`` where that is unset). With ``$GSCHED_CONFIG``
 set, that file alone. Then ``$GSCHED_<TABLE>_<KEY>`` (``GSCHED_DAEMON_POLICY``) and
 ``$GSCHED_STATE_DIR``; an empty variable counts as unset, lists are split at commas.
-Nothing is ignored: an unknown key or a value that does not fit is a ConfigError with its place.
+Nothing is ignored: an unknown key or a value that does not fit is an error that names its place.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
     return _merged_environment(settings, environ)
 
 
-def keys() -> dict[str, Any]:
+def known_keys() -> dict[str, Any]:
     """Every key in dotted form (``daemon.policy``) with its type, in the order of Settings."""
     found: dict[str, Any] = {}
     for name, kind in _fields(Settings).items():
@@ -154,7 +154,7 @@ def _unknown_key(key: str, known: list[str], place: str) -> ConfigError:
 
 
 def _merged_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    by_variable = {variable(key): key for key in keys()}
+    by_variable = {variable(key): key for key in known_keys()}
     tables = tuple(
         variable(name) + "_"
         for name, kind in _fields(Settings).items()
@@ -164,12 +164,12 @@ def _merged_environment(settings: Settings, environ: Mapping[str, str]) -> Setti
         if not name.startswith(tables) and name not in by_variable:
             continue  # not a setting: GSCHED_DEBUG, GSCHED_CONFIG, a testbed's own
         if name not in by_variable:
-            near = difflib.get_close_matches(name, by_variable, 1)
+            near = difflib.get_close_matches(name, by_variable, 1, cutoff=0.8)
             hint = f"did you mean {near[0]}?" if near else "see gsched.toml(5)"
             raise ConfigError(f"unknown environment variable {name}", hint)
         if text:
             table, _, key = by_variable[name].rpartition(".")
-            value = _from_text(keys()[by_variable[name]], text)
+            value = _from_text(known_keys()[by_variable[name]], text)
             document = {table: {key: value}} if table else {key: value}
             settings = _merged(settings, document, "", f"environment variable {name}")
     return settings

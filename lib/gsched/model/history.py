@@ -50,6 +50,7 @@ class AttemptRecord:
     node_list: str | None = None
     exit_code: int | None = None
     exit_signal: int | None = None
+    restarts: int | None = None  # how often Slurm had restarted the job before this attempt
 
 
 @dataclass(frozen=True, slots=True)

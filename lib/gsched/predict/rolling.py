@@ -15,7 +15,7 @@ run times lies well above the typical run. Every window is bounded and holds the
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -91,17 +91,18 @@ class _User:
     def similar(self, name: str, now: int) -> list[tuple[Run, str]]:
         """Runs (with their names) that ended before `now` under the most similar names."""
         mask = self.masks.get(name) or masked(name)
-        tiers = (
-            lambda: [name] if name in self.names else [],
-            lambda: [n for n, m in self.masks.items() if m == mask],
-            lambda: most_similar(mask, self.masks, limit=NAME_WINDOW),
-        )
-        for tier in tiers:
-            found = [(run, n) for n in tier() for run in _before(self.names[n], now)]
+        for names in self._similar_names(name, mask):
+            found = [(run, n) for n in names for run in _before(self.names[n], now)]
             if found:
                 found.sort(key=lambda pair: pair[0], reverse=True)
                 return found[:NAME_WINDOW]
         return []
+
+    def _similar_names(self, name: str, mask: str) -> Iterator[list[str]]:
+        """Known names like `name`: equal, then equal after masking, then alike."""
+        yield [name] if name in self.names else []
+        yield [n for n, m in self.masks.items() if m == mask]
+        yield most_similar(mask, self.masks, limit=NAME_WINDOW)
 
 
 class RollingEstimator:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from gsched.errors import SlurmCommandError, UsageError
+from gsched.errors import UsageError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.history import Batch
 from gsched.slurm import parse_config, parse_queue, parse_sacct
@@ -17,7 +17,7 @@ from gsched.slurm.records import (
     SlurmConfig,
     UpdateOutcome,
 )
-from gsched.slurm.run import Completed, run
+from gsched.slurm.run import Completed, is_unreachable, run
 
 MAX_SITE_FACTOR = 2**31 - 4
 """Slurm stores SiteFactor with an offset of 2^31; beyond this it takes no value."""
@@ -25,7 +25,7 @@ MAX_SITE_FACTOR = 2**31 - 4
 _IDS_PER_CALL = 1000
 _UPDATABLE_ID = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 
-Privilege = Literal["root", "slurm-user", "admin", "operator", "coordinator", "user"]
+Privilege = Literal["root", "slurm-user", "admin", "operator", "user"]
 
 
 class SlurmClient(Protocol):
@@ -63,9 +63,7 @@ class SlurmClient(Protocol):
         """Raw ids of scrontab's jobs."""
         ...
 
-    def set_site_factors(
-        self, values: Sequence[tuple[str, int]]
-    ) -> tuple[UpdateOutcome, ...]:
+    def set_site_factors(self, values: Sequence[tuple[str, int]]) -> tuple[UpdateOutcome, ...]:
         """Set the SiteFactor of each (slurm id, value); outcomes in the same order."""
         ...
 
@@ -115,9 +113,7 @@ class CommandClient:
         separator = parse_queue.new_separator()
         form = parse_queue.squeue_format(parse_queue.FREE_TEXT_FIELDS, separator)
         ids = ",".join(map(str, raw_ids))
-        answer = self._run(
-            "squeue", "-h", "-a", "--local", "--states=all", "-j", ids, "-O", form
-        )
+        answer = self._run("squeue", "-h", "-a", "--local", "--states=all", "-j", ids, "-O", form)
         if "Invalid job id" in answer.stderr:  # squeue -j fails when its only job is gone
             return {}
         return parse_queue.parse_free_text(answer.check().stdout, separator)
@@ -150,22 +146,19 @@ class CommandClient:
             return frozenset()
         return parse_config.parse_cron_jobs(self._output("scontrol", "-a", "-o", "show", "job"))
 
-    def set_site_factors(
-        self, values: Sequence[tuple[str, int]]
-    ) -> tuple[UpdateOutcome, ...]:
-        """See SlurmClient. One scontrol for all; raises when Slurm could not be reached."""
+    def set_site_factors(self, values: Sequence[tuple[str, int]]) -> tuple[UpdateOutcome, ...]:
+        """See SlurmClient. One scontrol for all.
+
+        Raises when Slurm could not be reached; some values may have been taken by then.
+        """
         if not values:
             return ()
         lines = [_update_line(slurm_id, value) for slurm_id, value in values]
         answer = self._run("scontrol", stdin="\n".join(lines) + "\n")
-        errors, unattributed = parse_config.parse_update_errors(answer.stderr)
-        others = ""
-        if answer.status != 0 and not errors:  # nothing says which: all of them failed
-            failure = answer.failure()
-            if not unattributed or isinstance(failure, SlurmCommandError) and failure.hint:
-                raise failure
-            others = "; ".join(unattributed)
-        return tuple(UpdateOutcome(slurm_id, errors.get(slurm_id, others)) for slurm_id, _ in values)
+        errors = parse_config.parse_update_errors(answer.stderr)
+        if answer.status != 0 and (is_unreachable(answer.stderr) or not errors):
+            raise answer.failure()  # some may have been taken: the caller re-reads
+        return tuple(UpdateOutcome(slurm_id, errors.get(slurm_id, "")) for slurm_id, _ in values)
 
     def accounting(self, since: int, until: int) -> Batch:
         """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
@@ -197,8 +190,3 @@ def _update_line(slurm_id: str, value: int) -> str:
     if abs(value) > MAX_SITE_FACTOR:
         raise UsageError(f"SiteFactor {value} of job {slurm_id} is beyond ±{MAX_SITE_FACTOR}")
     return f"update jobid={slurm_id} sitefactor={int(value)}"
-
-
-def cancel_argv(slurm_ids: Sequence[str], options: Sequence[str] = ()) -> list[str]:
-    """The scancel command for jobs and the user's further options."""
-    return ["scancel", *options, *slurm_ids]

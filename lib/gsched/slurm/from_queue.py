@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gsched.errors import DataError
 from gsched.model.history import AttemptRecord
 from gsched.model.hostlist import expand
@@ -62,7 +60,9 @@ def _allocation(row: QueueRow) -> Allocation | None:
     try:
         nodes = tuple(expand(row.node_list))
     except DataError:
-        return None  # a node list in a grammar of its own: the job holds nodes, but which is unknown
+        return (
+            None  # a node list in a grammar of its own: the job holds nodes, but which is unknown
+        )
     # Slurm's listing tells the total only; it spreads GPUs evenly but for odd --gpus requests.
     share, rest = divmod(row.num_gpus, len(nodes))
     gpus = tuple(share + (index < rest) for index in range(len(nodes)))
@@ -78,8 +78,8 @@ def to_attempt(row: QueueRow, text: FreeText | None, cluster: str) -> AttemptRec
     if row.is_unsplit_array:
         return None
     waits = row.state in {JobState.PENDING, JobState.UNKNOWN}
+    # Slurm gives a job that was cancelled while waiting its end for a start.
     never_started = waits or (row.state.is_terminal and not row.node_list)
-    tres = row.tres
     return AttemptRecord(
         cluster=cluster,
         job_id=row.job_id,
@@ -101,7 +101,7 @@ def to_attempt(row: QueueRow, text: FreeText | None, cluster: str) -> AttemptRec
         num_nodes=row.min_nodes,
         num_cpus=row.num_cpus,
         num_gpus=row.num_gpus,
-        requested=tres if waits else (),
-        allocated=() if never_started else tres,
+        requested=row.tres if never_started else (),
+        allocated=() if never_started else row.tres,
         node_list=row.node_list or None,
     )

@@ -9,11 +9,20 @@ from gsched.errors import DataError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.hostlist import expand
 from gsched.model.job import UNLIMITED_S
-from gsched.model.units import UNSET, count_gres, parse_gres, parse_time_limit, parse_tres, tres_gres
+from gsched.model.units import (
+    UNSET,
+    count_gres,
+    parse_gres,
+    parse_time_limit,
+    parse_tres,
+    tres_gres,
+)
 from gsched.slurm.parse_queue import parse_time
 from gsched.slurm.records import SlurmConfig
 
-_PAIR = re.compile(r"(?P<key>[A-Za-z][\w:/.]*)=(?P<value>.*?)(?= +[A-Za-z][\w:/.]*=|\s*$)", re.DOTALL)
+_PAIR = re.compile(
+    r"(?P<key>[A-Za-z][\w:/.]*)=(?P<value>.*?)(?= +[A-Za-z][\w:/.]*=|\s*$)", re.DOTALL
+)
 
 # Suffixes of node states in sinfo(1) and scontrol(1).
 _STATE_SYMBOLS = {
@@ -154,21 +163,14 @@ def parse_cron_jobs(text: str) -> frozenset[int]:
     return frozenset(raw_id for raw_id, is_cron in yes.items() if is_cron)
 
 
-_ERROR_FOR_JOB = re.compile(
-    r"(?:(?P<reason>.+) for job (?P<id>[\d_+]+)|(?P<array_id>\d+_[\d\[\],-]+): (?P<array_reason>.+))"
-)
+_ERROR_FOR_JOB = re.compile(r"(?P<reason>.+) for job (?P<id>[\d_+]+)", re.ASCII)
+_ERROR_FOR_TASK = re.compile(r"(?P<id>\d+_\d+): (?P<reason>.+)", re.ASCII)
 
 
-def parse_update_errors(stderr: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Reasons by job id in what ``scontrol update`` complained of, and the lines without an id."""
-    by_id: dict[str, str] = {}
-    rest = []
-    for line in filter(None, map(str.strip, stderr.splitlines())):
-        match = _ERROR_FOR_JOB.fullmatch(line)
-        if match is None:
-            rest.append(line)
-        elif match["id"]:
-            by_id[match["id"]] = match["reason"]
-        else:
-            by_id[match["array_id"]] = match["array_reason"]
-    return by_id, tuple(rest)
+def parse_update_errors(stderr: str) -> dict[str, str]:
+    """Reasons by job id in what ``scontrol update`` complained of; other lines are warnings."""
+    matches = (
+        _ERROR_FOR_JOB.fullmatch(line) or _ERROR_FOR_TASK.fullmatch(line)
+        for line in map(str.strip, stderr.splitlines())
+    )
+    return {match["id"]: match["reason"] for match in matches if match is not None}

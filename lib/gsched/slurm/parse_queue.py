@@ -6,8 +6,8 @@ can imitate it; the whole output is cut at it and dealt out in records of a fixe
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -42,7 +42,7 @@ _PRIORITY_LETTERS = ("i", "Y", "S", "N", "A", "B", "F", "J", "P", "Q", "T")
 
 def new_separator() -> str:
     """A separator that nobody could have put into a job: control characters and 64 random bits."""
-    return f"\x1f{secrets.token_hex(8)}\x1e"
+    return f"\x1f{os.urandom(8).hex()}\x1e"
 
 
 def squeue_format(fields: Sequence[str], separator: str) -> str:
@@ -106,7 +106,7 @@ def _queue_row(record: list[str]) -> QueueRow:
         is_unsplit_array=is_unsplit,
         state=parse_state(state_text)[0],
         state_text=state_text,
-        reason=_text(reason),
+        reason="" if reason == "None" else _text(reason),
         user=_text(user),
         tenant=_text(account),
         qos=_text(qos),
@@ -138,7 +138,7 @@ def _queue_row(record: list[str]) -> QueueRow:
 
 
 def _text(value: str) -> str:
-    return "" if value in {"(null)", "N/A", "None"} else value
+    return "" if value in {"(null)", "N/A"} else value
 
 
 @lru_cache(maxsize=4096)
@@ -200,9 +200,10 @@ def _resources(
         num_gpus, kinds = count_gres(requested, "gpu")
     elif not kinds:  # the site accounts for gres/gpu but not for its types
         kinds = count_gres(requested, "gpu")[1]
-    shards = count_gres(accounted, "shard")[0] or count_gres(
-        _times(parse_gres(per_node), nodes), "shard"
-    )[0]
+    shards = (
+        count_gres(accounted, "shard")[0]
+        or count_gres(_times(parse_gres(per_node), nodes), "shard")[0]
+    )
     options = tuple(GpuOption(kind, count) for kind, count in kinds)
     if num_gpus and not options:
         options = (GpuOption(None, num_gpus),)

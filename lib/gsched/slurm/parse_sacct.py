@@ -25,16 +25,19 @@ FIELDS = (
     "Submit", "Eligible", "Start", "End", "Timelimit", "NNodes", "NCPUS", "ReqTRES", "AllocTRES",
     "ExitCode", "NodeList",
 )  # fmt: skip
+_STATES = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
 
 
 def sacct_argv(since: int, until: int, separator: str) -> list[str]:
     """The sacct command for the jobs of all users in a window (epoch), with all their attempts.
 
-    ``-D`` gives the attempts before a requeue, ``-X`` leaves the steps out.
+    ``-D`` gives the attempts before a requeue, ``-X`` leaves the steps out. The states are named
+    because sacct else leaves out what was cancelled before it became eligible.
     """
     return [
         "sacct", "--local", "-a", "-D", "-X", "-n", "-p", "--noconvert",
-        f"--delimiter={separator}", "-S", _utc(since), "-E", _utc(until), "-o", ",".join(FIELDS),
+        f"--delimiter={separator}", "-S", _utc(since), "-E", _utc(until), "-s", _STATES,
+        "-o", ",".join(FIELDS),
     ]  # fmt: skip
 
 

@@ -51,6 +51,11 @@ _DENIED = (
 )
 
 
+def is_unreachable(stderr: str) -> bool:
+    """Whether a command says that slurmctld or slurmdbd does not answer."""
+    return any(text in stderr for text in _UNREACHABLE)
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """A command that has ended: exit status (negative: the signal that killed it) and output."""
@@ -70,7 +75,7 @@ class Completed:
     def failure(self) -> GschedError:
         """The error that a failed command stands for."""
         reason = " ".join(self.stderr.split())
-        if any(text in reason for text in _UNREACHABLE):
+        if is_unreachable(self.stderr):
             hint = "is slurmctld up, and does SLURM_CONF name the right file? Try: scontrol ping"
             return SlurmCommandError(self.argv, self.status, self.stderr, hint)
         if any(text in reason for text in _BUSY):

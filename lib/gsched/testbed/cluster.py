@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -36,6 +35,8 @@ from gsched.testbed.spec import TestbedSpec
 
 State = Literal["running", "incomplete", "abandoned", "stopped", "absent"]
 COMMAND_TIMEOUT_S = 120.0
+CANCEL_TIMEOUT_S = 30.0
+STOP_CANCEL_TIMEOUT_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,8 @@ class Testbed:
     @classmethod
     def temporary(cls, **overrides: Any) -> Testbed:
         """A testbed in a new folder, with TestbedSpec's fields changed by `overrides`."""
-        return cls(TestbedSpec(root=make_temporary_root(), **overrides), is_temporary=True)
+        spec = TestbedSpec(root=base_folder() / TEMPORARY_PREFIX, **overrides)
+        return cls(replace(spec, root=make_temporary_root()), is_temporary=True)
 
     @classmethod
     def existing(cls, root: Path) -> Testbed:
@@ -138,7 +140,7 @@ class Testbed:
         with exclusive(self.layout):
             began = time.monotonic()
             record = read_record(self.layout)
-            if record is not None and self._state(record) == "running":
+            if record is not None and _state(record) == "running":
                 _refuse_if_different(record.spec, self.spec)
                 return Started(already_running=True, duration_s=0.0, cleared=0)
             cleared = self._daemons.end_all()
@@ -168,7 +170,8 @@ class Testbed:
             return 0
         with exclusive(self.layout):
             if self._daemons.controller_answers():
-                self._daemons.cancel_jobs()
+                # so that they are on record; who resists is ended below, and on record next time
+                self._daemons.empty_queue(STOP_CANCEL_TIMEOUT_S)
             ended = self._daemons.end_all()
             write_record(self.layout, replace(record, is_up=False, owner=None))
         return ended
@@ -181,18 +184,7 @@ class Testbed:
 
     def status(self) -> TestbedStatus:
         """What runs of it just now."""
-        record = read_record(self.layout) if self.layout.root.exists() else None
-        found = tuple(processes.find(self.layout.root))
-        state: State = "absent" if record is None else self._state(record)
-        nodes = self._daemons.node_states() if state == "running" else {}
-        return TestbedStatus(
-            root=self.layout.root,
-            state=state,
-            spec=record.spec if record else None,
-            base_port=record.base_port if record else None,
-            processes=found,
-            nodes=nodes,
-        )
+        return look_at(self.layout.root)
 
     def env(self, user: str | None = None) -> dict[str, str]:
         """Environment for commands inside the testbed; what they leave running ends with it."""
@@ -238,30 +230,22 @@ class Testbed:
 
     def cancel_jobs(self) -> None:
         """Cancel every job and wait for its end. Raises UnavailableError when some stay."""
-        if not self._daemons.cancel_jobs():
+        if not self._daemons.empty_queue(CANCEL_TIMEOUT_S):
             raise UnavailableError(f"jobs on the testbed {self.layout.root} do not end")
 
     def restart_slurmctld(self) -> None:
-        """End the controller in order and start it again; returns when it answers."""
+        """End the controller in order and start it again; returns when it knows its nodes."""
         self._daemons.end_controller()
-        self._daemons.start_slurmctld()
+        self.start_slurmctld()
 
     def kill_slurmctld(self) -> None:
         """End the controller as a crash would. `start_slurmctld` brings it back."""
         self._daemons.kill_controller()
 
     def start_slurmctld(self) -> None:
-        """Start the controller after `kill_slurmctld`; returns when it answers."""
+        """Start the controller after `kill_slurmctld`; returns when it knows its nodes."""
         self._daemons.start_slurmctld()
-
-    def _state(self, record: Record) -> State:
-        found = {process.program for process in processes.find(self.layout.root)}
-        if not found & environment.DAEMONS:
-            return "stopped"
-        if record.owner is not None and not processes.is_alive(record.owner):
-            return "abandoned"
-        wanted = environment.core_daemons(self.spec.accounting)
-        return "running" if record.is_up and wanted <= found else "incomplete"
+        self._daemons.wait_for_nodes()
 
     def _write_files(self, ports: Ports) -> None:
         spec, layout = self.spec, self.layout
@@ -297,9 +281,36 @@ class Testbed:
         if self.spec.accounting == "slurmdbd":
             self._daemons.start_slurmdbd(ports)
         self._daemons.start_slurmctld()
-        # a testbed that was killed may have left jobs; without nodes they cannot start again
+        # what was killed may have left jobs in the queue; without nodes they cannot start again
         self._daemons.cancel_jobs()
         self._daemons.start_slurmds()
+
+
+def look_at(root: Path) -> TestbedStatus:
+    """What there is of a testbed in `root` just now."""
+    record = read_record(Layout(root)) if root.exists() else None
+    state: State = "absent" if record is None else _state(record)
+    nodes = (
+        Daemons(record.spec, Layout(root)).node_states() if record and state == "running" else {}
+    )
+    return TestbedStatus(
+        root=root,
+        state=state,
+        spec=record.spec if record else None,
+        base_port=record.base_port if record else None,
+        processes=tuple(processes.find(root)),
+        nodes=nodes,
+    )
+
+
+def _state(record: Record) -> State:
+    found = {process.program for process in processes.find(record.spec.root)}
+    if not found & environment.DAEMONS:
+        return "stopped"
+    if record.owner is not None and not processes.is_alive(record.owner):
+        return "abandoned"
+    wanted = environment.core_daemons(record.spec.accounting)
+    return "running" if record.is_up and wanted <= found else "incomplete"
 
 
 def clear_abandoned() -> int:

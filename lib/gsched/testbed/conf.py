@@ -68,7 +68,7 @@ def _scheduling(spec: TestbedSpec) -> list[str]:
     return [
         f"SchedulerType={spec.scheduler}",
         # 3 s by default: an idle node would wait that long for a job that was just submitted
-        "SchedulerParameters=batch_sched_delay=0,bf_interval=2",
+        "SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
         "DefMemPerCPU=1000",
@@ -111,7 +111,8 @@ def _power_saving(spec: TestbedSpec, layout: Layout) -> list[str]:
         f"SuspendProgram={layout.etc}/node_suspend",
         f"ResumeProgram={layout.etc}/node_resume",
         f"SuspendTime={spec.suspend_time_s}",
-        "SuspendTimeout=5",
+        "SuspendTimeout=2",
+        "SlurmctldParameters=power_save_interval=1",
         "ResumeTimeout=30",
         "SuspendRate=0",
         "ResumeRate=0",
@@ -188,4 +189,9 @@ def gsched_toml(spec: TestbedSpec, layout: Layout) -> str:
 def power_program(action: str, layout: Layout, python: str, import_path: Path) -> str:
     """The program that Slurm calls with a host list to `suspend` or `resume` nodes."""
     command = shlex.join((python, "-m", "gsched.testbed.node_power", action, str(layout.root)))
-    return f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(import_path))} exec {command} "$1"\n'
+    return (
+        "#!/bin/sh\n"
+        "# slurmctld leaves stdio closed and says nothing of what goes wrong here\n"
+        f"exec </dev/null >>{layout.log}/power.out 2>&1\n"
+        f'PYTHONPATH={shlex.quote(str(import_path))} exec {command} "$1"\n'
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +18,6 @@ from gsched.testbed.wait import wait_for
 
 START_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 5.0
-CANCEL_TIMEOUT_S = 8.0
-"""KillWait, the launch of a job that was just starting, and some load."""
 _END_PHASES = (
     # who serves must outlive who asks
     (frozenset({"slurmctld", "slurmd"}), 4.0),
@@ -67,9 +66,7 @@ class Daemons:
         log = self._layout.log / "slurmdbd.log"
         self._launch(("slurmdbd",), "slurmdbd", log)
         wait_for(
-            lambda: (
-                self._lives("slurmdbd", log) and database.slurmdbd_answers(self._environment)
-            ),
+            lambda: self._lives("slurmdbd", log) and database.slurmdbd_answers(self._environment),
             f"slurmdbd to answer, see {log}",
             START_TIMEOUT_S,
         )
@@ -99,7 +96,9 @@ class Daemons:
             if processes.finish_start(process):
                 raise self._failure(f"slurmd of {node}", logs[node])
         wait_for(
-            lambda: self._lives("slurmctld", self._layout.log / "slurmctld.log") and self._all_idle(),
+            lambda: (
+                self._lives("slurmctld", self._layout.log / "slurmctld.log") and self._all_idle()
+            ),
             f"{len(logs)} idle nodes, see {self._layout.log}",
             START_TIMEOUT_S,
         )
@@ -118,25 +117,38 @@ class Daemons:
         number = len(processes.find(root))
         for programs, grace_s in _END_PHASES:
             processes.end(self.running(programs), root, grace_s)
-        # a job may start another process while it is being ended: look again until all is quiet
-        while left := processes.find(root):
-            processes.end(left, root, _REST_GRACE_S)
+        # twice: what forks and ends while /proc is read may not be in the picture
+        for _ in range(2):
+            while left := processes.find(root):
+                processes.end(left, root, _REST_GRACE_S)
         return number
 
-    def cancel_jobs(self) -> bool:
+    def cancel_jobs(self) -> None:
+        """Ask Slurm to cancel every job."""
+        for state in ("PENDING", "RUNNING", "SUSPENDED"):
+            self.ask("scancel", "--quiet", f"--state={state}")
+
+    def empty_queue(self, timeout_s: float) -> bool:
         """Cancel every job and wait for its end; False when some would not end in time."""
 
         def is_empty() -> bool:
             if not self.ask("squeue", "--noheader", "--format=%A", "--states=PD,CF,R,S,CG"):
                 return True
-            for state in ("PENDING", "RUNNING", "SUSPENDED"):
-                self.ask("scancel", "--quiet", f"--state={state}")
+            self.cancel_jobs()  # again: a requeued one, or one that somebody just submitted
             return False
 
         try:
-            return wait_for(is_empty, "the end of all jobs", CANCEL_TIMEOUT_S)
+            return wait_for(is_empty, "the end of all jobs", timeout_s, poll_s=0.05)
         except UnavailableError:
             return False
+
+    def wait_for_nodes(self) -> None:
+        """Wait until the controller knows all of its nodes, which takes 4 s after a restart."""
+        wait_for(
+            lambda: not any("unknown" in state for state in self._known_states()),
+            "slurmctld to find its nodes",
+            START_TIMEOUT_S,
+        )
 
     def running(self, programs: Iterable[str]) -> list[Process]:
         """The live processes of these programs."""
@@ -167,6 +179,9 @@ class Daemons:
             return ""
         return answer.stdout.decode(errors="replace") if answer.returncode == 0 else ""
 
+    def _known_states(self) -> tuple[str, ...]:
+        return tuple(self.node_states().values()) or ("unknown",)
+
     def _all_idle(self) -> bool:
         states = self.node_states()
         return all(states.get(node) == "idle" for node in self._spec.node_names)
@@ -178,8 +193,10 @@ class Daemons:
 
     def _lives(self, program: str, log: Path) -> bool:
         """True; raises UnavailableError when a daemon has ended after it went to the background."""
-        if self.running({program}):
-            return True
+        for _ in range(3):  # one look may fall just between a daemon's forks
+            if self.running({program}):
+                return True
+            time.sleep(processes.POLL_S)
         raise self._failure(program, log)
 
     def _failure(self, name: str, log: Path) -> UnavailableError:

@@ -30,7 +30,9 @@ def start_mariadb(layout: Layout, ports: Ports, environment: Mapping[str, str]) 
     if not (layout.mysql / "mysql").is_dir():
         _install(layout, me, environment)
     processes.finish_start(
-        processes.start_daemon(_mariadbd(layout, ports, me), environment, layout.log / "mariadb.log")
+        processes.start_daemon(
+            _mariadbd(layout, ports, me), environment, layout.log / "mariadb.log"
+        )
     )
     wait_for(
         lambda: _sql(layout, environment, "SELECT 1").returncode == 0 or _has_died(layout),
@@ -154,9 +156,7 @@ def _sacctmgr(environment: Mapping[str, str], *words: str) -> str:
     return answer.stdout
 
 
-def _call_sacctmgr(
-    environment: Mapping[str, str], *words: str
-) -> subprocess.CompletedProcess[str]:
+def _call_sacctmgr(environment: Mapping[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ("sacctmgr", "--immediate", "--noheader", "--parsable2", *words),
         env=dict(environment),

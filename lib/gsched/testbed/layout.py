@@ -279,7 +279,9 @@ def _check_parents(root: Path) -> None:
             status = folder.stat()
         except FileNotFoundError:
             raise UsageError(f"the folder {folder} does not exist") from None
-        shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+        shared = (
+            status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+        )
         if shared or status.st_uid not in (0, os.getuid()):
             raise PermissionDeniedError(
                 f"{folder} can be changed by others, who could then change the testbed {root}",

@@ -6,14 +6,13 @@ suspend|resume ROOT HOSTLIST`` by the programs in the testbed's etc folder.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from gsched.testbed import processes
+from gsched.testbed import environment, processes
 from gsched.testbed.layout import Layout
 
 SUSPEND_GRACE_S = 5.0
@@ -33,11 +32,12 @@ def suspend(layout: Layout, nodes: list[str]) -> None:
 
 def resume(layout: Layout, nodes: list[str]) -> int:
     """Start a slurmd for each node; the highest exit status."""
-    environment = processes.daemon_environment(layout, os.environ["PATH"])
+    # Slurm calls with an empty environment
+    daemon_environment = processes.daemon_environment(layout, environment.search_path())
     starting = [
         # -b: Slurm ignores a registration whose boot is older than its own call to wake up
         processes.start_daemon(
-            ("slurmd", "-b", "-N", node), environment, layout.log / f"slurmd-{node}.out"
+            ("slurmd", "-b", "-N", node), daemon_environment, layout.log / f"slurmd-{node}.out"
         )
         for node in nodes
     ]

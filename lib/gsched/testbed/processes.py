@@ -176,10 +176,10 @@ def _carries(pid: int, root: Path) -> bool:
 
 def _parents() -> dict[int, int]:
     parents = {}
-    for entry in os.listdir(_PROC):
-        if entry.isdigit():
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
             try:
-                parents[int(entry)] = int(_stat_fields(int(entry))[1])
+                parents[int(entry.name)] = int(_stat_fields(int(entry.name))[1])
             except OSError:
                 continue  # ended meanwhile
     return parents

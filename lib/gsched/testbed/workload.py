@@ -77,9 +77,7 @@ def make_workload(
         Script(*USERS[i % len(USERS)], _name(i), round(SHORTEST_S * math.exp(span * step), 1))
         for i, step in enumerate(steps)
     )
-    queue = [
-        Submission(scripts[i % num_scripts], rng.choice(_GPU_COUNTS)) for i in range(num_jobs)
-    ]
+    queue = [Submission(scripts[i % num_scripts], rng.choice(_GPU_COUNTS)) for i in range(num_jobs)]
     rng.shuffle(queue)
     history = tuple(Submission(s, 1) for _ in range(runs_each) for s in scripts)
     return Workload(scripts, history, tuple(queue))
@@ -109,8 +107,7 @@ def write_blocker(folder: Path, gate: Path) -> Path:
     """A script that fills a node until the file `gate` exists, so that a queue can build up."""
     path = folder / "maintenance.sh"
     path.write_text(
-        "#!/bin/bash\n#SBATCH --job-name=maintenance\n"
-        f"until [ -e '{gate}' ]; do sleep 0.1; done\n"
+        f"#!/bin/bash\n#SBATCH --job-name=maintenance\nuntil [ -e '{gate}' ]; do sleep 0.1; done\n"
     )
     path.chmod(0o755)
     return path

@@ -1,0 +1,104 @@
+"""Reading the journal for people: what was decided, done and seen, and why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, select
+
+from gsched.model.jobid import JobId
+from gsched.model.journal import ChangeState
+from gsched_sql.action_rows import change_of
+from gsched_sql.names import chunks
+from gsched_sql.schema import actions, audit_events, rounds
+from gsched_sql.values import AuditRow, RoundRow
+
+
+def changes(
+    conn: Connection,
+    cluster: str,
+    cluster_id: int,
+    job: JobId | None,
+    since: int | None,
+    limit: int,
+) -> list[AuditRow]:
+    """Journalled changes, newest first, with the way each has taken."""
+    query = (
+        select(actions, rounds.c.policy, rounds.c.acting)
+        .join(rounds, rounds.c.round_id == actions.c.round_id)
+        .where(actions.c.cluster_id == cluster_id, *_of_job(job))
+        .order_by(actions.c.id.desc())
+        .limit(limit)
+    )
+    if since is not None:
+        query = query.where(actions.c.decided_at >= since)
+    rows = conn.execute(query).all()
+    ways = _transitions(conn, [row.change_id for row in rows])
+    return [
+        AuditRow(
+            change=change_of(row, cluster),
+            round_id=row.round_id,
+            policy=row.policy,
+            acting=row.acting,
+            state=ChangeState(row.state),
+            decided_at=row.decided_at,
+            settled_at=row.settled_at,
+            detail=row.detail,
+            transitions=tuple(ways.get(row.change_id, ())),
+        )
+        for row in rows
+    ]
+
+
+def _of_job(job: JobId | None) -> list[ColumnElement[bool]]:
+    """An array's or het job's plain id means all of its parts."""
+    if job is None:
+        return []
+    c = actions.c
+    found = [c.job_id == job.job_id]
+    if job.array_task is not None:
+        found.append(c.array_task == job.array_task)
+    if job.array_tasks is not None:
+        found.append(c.array_task.in_([task for part in job.array_tasks.ranges for task in part]))
+    if job.het_offset is not None:
+        found.append(c.het_offset == job.het_offset)
+    return found
+
+
+def _transitions(
+    conn: Connection, change_ids: Sequence[str]
+) -> dict[str, list[tuple[int, str, str]]]:
+    e = audit_events.c
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for some in chunks(change_ids):
+        rows = conn.execute(
+            select(e.change_id, e.at, e.to_state, e.detail)
+            .where(e.change_id.in_(some))
+            .order_by(e.id)
+        )
+        for change_id, at, to_state, detail in rows:
+            found.setdefault(change_id, []).append((at, to_state, detail))
+    return found
+
+
+def list_rounds(conn: Connection, cluster_id: int, since: int | None, limit: int) -> list[RoundRow]:
+    """Rounds of the journal, newest first."""
+    r = rounds.c
+    query = select(rounds).where(r.cluster_id == cluster_id)
+    if since is not None:
+        query = query.where(r.started_at >= since)
+    rows = conn.execute(query.order_by(r.started_at.desc(), r.round_id.desc()).limit(limit))
+    return [
+        RoundRow(
+            round_id=row.round_id,
+            policy=row.policy,
+            model_id=row.model_id,
+            acting=row.acting,
+            seq=row.seq,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            summary=json.loads(row.summary) if row.summary else {},
+        )
+        for row in rows
+    ]

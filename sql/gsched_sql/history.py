@@ -1,0 +1,180 @@
+"""The job history: what gsched knows of past jobs and of its own doing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from sqlalchemy import Engine
+
+from gsched.model.history import AttemptRecord, Batch
+from gsched.model.job import JobKey, Prediction
+from gsched.model.jobid import JobId
+from gsched_sql import audit, ingest, job_queries, migrate, prediction_rows, stats
+from gsched_sql.engine import location, open_engine, reading, writing
+from gsched_sql.journal import SqlJournal
+from gsched_sql.merge import part_of
+from gsched_sql.names import cluster_id
+from gsched_sql.schema import REVISION
+from gsched_sql.values import (
+    AuditRow,
+    HistoryFilter,
+    HistoryJob,
+    HistoryStats,
+    IngestSummary,
+    InitResult,
+    LiveAttempt,
+    PastJobs,
+    RoundRow,
+)
+
+
+class History:
+    """One job-history database. Every call is a transaction of its own.
+
+    Any call may raise TryAgainError (locked by another process), UnavailableError (disk full,
+    server gone), PermissionDeniedError or DataError (a damaged file).
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        """Use `open`; `engine` must be on a database with the present schema."""
+        self._engine = engine
+        self._last_read: dict[str | None, tuple[frozenset[AttemptRecord], str | None]] = {}
+
+    @staticmethod
+    def create(url: str) -> InitResult:
+        """Make the database or bring its schema up to date; does nothing when that is done.
+
+        Raises ConfigError where the database cannot be (see ``engine.open_engine``).
+        """
+        engine = open_engine(url, create=True)
+        try:
+            return InitResult(location(engine.url), migrate.upgrade(engine), REVISION)
+        finally:
+            engine.dispose()
+
+    @classmethod
+    def open(cls, url: str) -> History:
+        """Open a database that `create` has made.
+
+        Raises ConfigError when there is none or its schema is not the one of this gsched.
+        """
+        engine = open_engine(url)
+        try:
+            migrate.check(engine)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def ingest(self, batch: Batch, *, source_key: str | None) -> IngestSummary:
+        """Merge one read of a source, whole or not at all, and keep where the next one begins.
+
+        `source_key` names the source (``jobcomp:/path``); None keeps no cursor. What the same
+        records have told before changes nothing, in whatever order and parts they come.
+        """
+        ingest.check_accounts(batch, source_key)
+        # Merging a record again never changes anything: those of the last read are not looked up.
+        seen, cursor = self._last_read.get(source_key, (frozenset(), None))
+        records = tuple(r for r in batch.records if r not in seen)
+        repeated = len(batch.records) - len(records)
+        fresh = replace(batch, records=records, rows_in=batch.rows_in - repeated)
+        if records or batch.rejects or (source_key is not None and cursor != batch.cursor):
+            with writing(self._engine) as conn:
+                summary = ingest.ingest(conn, fresh, source_key)
+        else:
+            summary = IngestSummary(rows_in=fresh.rows_in, skipped=fresh.rows_skipped)
+        self._last_read[source_key] = (frozenset(batch.records), batch.cursor)
+        return summary + IngestSummary(rows_in=repeated, unchanged=repeated)
+
+    def cursor(self, source_key: str) -> str:
+        """Where the next read of a source begins, "" before the first one."""
+        with reading(self._engine) as conn:
+            return ingest.cursor(conn, source_key)
+
+    def epochs(self, cluster: str, live: Sequence[LiveAttempt]) -> list[int]:
+        """The first submit time of each live attempt's logical job, in order.
+
+        An attempt that the history has not seen yet continues the last job of its id when Slurm
+        says that it was restarted.
+        """
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            if known is None:
+                return [row.submit_time for row in live]
+            return job_queries.epochs(conn, known, live)
+
+    def unnamed(self, cluster: str, live: Sequence[LiveAttempt]) -> list[LiveAttempt]:
+        """Those of the live attempts whose name the history does not know yet."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            return list(live) if known is None else job_queries.unnamed(conn, known, live)
+
+    def past_jobs(self, cluster: str, ended_after: int, ended_before: int) -> PastJobs:
+        """Jobs that ran and ended in [ended_after, ended_before), by end time, in any end state."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            if known is None:
+                return PastJobs((), 0)
+            return job_queries.past_jobs(conn, cluster, known, ended_after, ended_before)
+
+    def jobs(self, wanted: HistoryFilter) -> list[HistoryJob]:
+        """Logical jobs with their attempts, newest first."""
+        with reading(self._engine) as conn:
+            return job_queries.list_jobs(conn, wanted)
+
+    def stats(self) -> HistoryStats:
+        """What the database holds, in numbers."""
+        return stats.collect(self._engine)
+
+    def journal(self) -> SqlJournal:
+        """The daemon's journal in this database."""
+        return SqlJournal(self._engine)
+
+    def audit(
+        self, cluster: str, job: JobId | None = None, since: int | None = None, limit: int = 100
+    ) -> list[AuditRow]:
+        """Journalled changes, newest first, of one job (an array's id: of all its tasks) or all.
+
+        `since` is the earliest time of decision.
+        """
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            return [] if known is None else audit.changes(conn, cluster, known, job, since, limit)
+
+    def rounds(self, cluster: str, since: int | None = None, limit: int = 100) -> list[RoundRow]:
+        """Rounds of the daemon that the journal keeps, newest first."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            return [] if known is None else audit.list_rounds(conn, known, since, limit)
+
+    def predictions(
+        self,
+        cluster: str,
+        job_id: int,
+        array_task: int | None = None,
+        het_offset: int | None = None,
+    ) -> list[tuple[JobKey, int, Prediction]]:
+        """(job, attempt, prediction) kept of one id, in the order in which they were made."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            if known is None:
+                return []
+            part = part_of(job_id, array_task, het_offset)
+            return prediction_rows.of_job(conn, cluster, known, part)

@@ -1,0 +1,177 @@
+"""Reading logical jobs: lists for people, past jobs for the predictor, epochs for the daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, or_, select
+
+from gsched.model.history import PastJob
+from gsched.model.job import JobState
+from gsched_sql.attempt_rows import in_slots, job_key, records_of_jobs
+from gsched_sql.merge import Part, part_of
+from gsched_sql.names import chunks, find
+from gsched_sql.schema import attempts, clusters, jobs, tenants, users
+from gsched_sql.values import HistoryFilter, HistoryJob, LiveAttempt, PastJobs
+
+_SLOTS_A_READ = 5000
+
+# States of jobs that have run to an end of their own or were ended. REVOKED ones ran on another
+# cluster of the federation; a REQUEUED one goes on.
+_NOT_RUN_HERE = (JobState.REVOKED.value, JobState.REQUEUED.value)
+
+
+def _selected() -> Select[Any]:
+    return (
+        select(jobs, users.c.name.label("user"), tenants.c.name.label("tenant"))
+        .outerjoin(users, users.c.id == jobs.c.user_id)
+        .outerjoin(tenants, tenants.c.id == jobs.c.tenant_id)
+    )
+
+
+def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
+    """Logical jobs with their attempts, newest first."""
+    c = jobs.c
+    newest = (c.epoch.desc(), c.job_id.desc(), c.array_task.desc(), c.het_offset.desc())
+    query = _selected().where(*_conditions(conn, wanted)).order_by(*newest, c.cluster_id)
+    if wanted.limit is not None:
+        query = query.limit(wanted.limit)
+    if wanted.offset:
+        query = query.offset(wanted.offset)
+    rows = conn.execute(query).all()
+    names = {row.id: row.name for row in conn.execute(select(clusters))}
+    records = records_of_jobs(conn, names, [row.id for row in rows])
+    return [
+        HistoryJob(
+            key=job_key(names[row.cluster_id], row),
+            user=row.user,
+            tenant=row.tenant,
+            partition=row.partition,
+            qos=row.qos,
+            name=row.name,
+            state=JobState(row.state),
+            state_text=row.state_text,
+            start_time=row.start_time,
+            end_time=row.end_time,
+            time_limit_s=row.time_limit_s,
+            num_nodes=row.num_nodes,
+            num_cpus=row.num_cpus,
+            num_gpus=row.num_gpus,
+            queueing_s=row.queueing_s,
+            duration_s=row.duration_s,
+            gpu_time_s=row.gpu_time_s,
+            attempts=tuple(records[row.id]),
+        )
+        for row in rows
+    ]
+
+
+def _conditions(conn: Connection, wanted: HistoryFilter) -> list[ColumnElement[bool]]:
+    c = jobs.c
+    found: list[ColumnElement[bool]] = []
+    if wanted.users:
+        found.append(c.user_id.in_(find(conn, users, wanted.users).values()))
+    if wanted.tenants:
+        found.append(c.tenant_id.in_(find(conn, tenants, wanted.tenants).values()))
+    if wanted.partitions:
+        found.append(c.partition.in_(wanted.partitions))
+    if wanted.states:
+        found.append(c.state.in_([state.value for state in wanted.states]))
+    if wanted.names:
+        found.append(c.name.in_(wanted.names))
+    if wanted.since is not None:
+        found.append(or_(c.end_time.is_(None), c.end_time >= wanted.since))
+    if wanted.until is not None:
+        found.append(c.epoch < wanted.until)
+    for name in ("job_id", "array_task", "het_offset"):
+        number = getattr(wanted, name)
+        if number is not None:
+            found.append(c[name] == number)
+    return found
+
+
+def past_jobs(
+    conn: Connection, cluster: str, cluster_id: int, ended_after: int, ended_before: int
+) -> PastJobs:
+    """Jobs that ran and ended in [ended_after, ended_before), by end time."""
+    c = jobs.c
+    query = _selected().where(
+        c.cluster_id == cluster_id,
+        c.end_time >= ended_after,
+        c.end_time < ended_before,
+        c.start_time.is_not(None),
+        c.state.not_in(_NOT_RUN_HERE),
+    )
+    found: list[PastJob] = []
+    left_out = 0
+    for row in conn.execute(query.order_by(c.end_time, c.id)):
+        counts = (row.num_gpus, row.num_cpus, row.num_nodes)
+        unknown = row.state == JobState.UNKNOWN.value or row.duration_s is None
+        if unknown or row.user is None or None in counts:
+            left_out += 1
+            continue
+        found.append(
+            PastJob(
+                cluster=cluster,
+                job_id=row.job_id,
+                submit_time=row.epoch,
+                start_time=row.start_time,
+                end_time=row.end_time,
+                user=row.user,
+                tenant=row.tenant or "",
+                partition=row.partition or "",
+                name=row.name or "",
+                num_gpus=row.num_gpus,
+                num_cpus=row.num_cpus,
+                num_nodes=row.num_nodes,
+                time_limit_s=row.time_limit_s,
+                state=JobState(row.state),
+            )
+        )
+    return PastJobs(found, left_out)
+
+
+def epochs(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> list[int]:
+    """The epoch of each live attempt's logical job.
+
+    An attempt that the history has not seen yet continues the slot's last job when Slurm says
+    that it was restarted; else it is the first of its job.
+    """
+    known: dict[Part, list[tuple[int, int]]] = {}
+    parts = sorted({_part(row) for row in live})
+    c = attempts.c
+    for some in chunks(parts, _SLOTS_A_READ):
+        query = (
+            select(c.job_id, c.array_task, c.het_offset, c.submit_time, jobs.c.epoch)
+            .join(jobs, jobs.c.id == c.logical_job)
+            .where(in_slots(attempts, cluster_id, some))
+        )
+        for job_id, array_task, het_offset, submit_time, epoch in conn.execute(query):
+            part = Part(job_id, array_task, het_offset)
+            known.setdefault(part, []).append((submit_time, epoch))
+    return [_epoch(row, known.get(_part(row), [])) for row in live]
+
+
+def _epoch(row: LiveAttempt, stored: Sequence[tuple[int, int]]) -> int:
+    earlier = max((s for s in stored if s[0] <= row.submit_time), default=None)
+    if earlier is not None and (earlier[0] == row.submit_time or row.restarts > 0):
+        return earlier[1]
+    return row.submit_time
+
+
+def unnamed(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> list[LiveAttempt]:
+    """Those attempts whose job name the history does not have yet."""
+    named: set[tuple[Part, int]] = set()
+    c = attempts.c
+    for some in chunks(sorted({_part(row) for row in live}), _SLOTS_A_READ):
+        query = select(c.job_id, c.array_task, c.het_offset, c.submit_time).where(
+            in_slots(attempts, cluster_id, some), c.name.is_not(None)
+        )
+        for job_id, array_task, het_offset, submit_time in conn.execute(query):
+            named.add((Part(job_id, array_task, het_offset), submit_time))
+    return [row for row in live if (_part(row), row.submit_time) not in named]
+
+
+def _part(row: LiveAttempt) -> Part:
+    return part_of(row.job_id, row.array_task, row.het_offset)

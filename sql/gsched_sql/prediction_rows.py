@@ -1,0 +1,104 @@
+"""Rows of `predictions` and `prediction_quantiles`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+
+from gsched.model.job import JobKey, Prediction, PredictionKind
+from gsched_sql import schema
+from gsched_sql.attempt_rows import in_slots, job_key
+from gsched_sql.merge import Part, part_of
+from gsched_sql.names import chunks, intern
+from gsched_sql.schema import prediction_quantiles
+from gsched_sql.schema import predictions as table
+
+_SLOTS_A_READ = 2000
+
+
+def keep(conn: Connection, predictions: Sequence[tuple[JobKey, int, Prediction]], at: int) -> None:
+    """Insert what is new: one prediction an attempt, kind and model, the first one."""
+    cluster_ids = intern(conn, schema.clusters, {key.cluster for key, _, _ in predictions})
+    rows: dict[tuple[Any, ...], tuple[dict[str, Any], Prediction]] = {}
+    for key, attempt, prediction in predictions:
+        row = _row(key, cluster_ids[key.cluster], attempt, prediction, at)
+        rows.setdefault(_identity(row), (row, prediction))
+    by_cluster: dict[int, set[Part]] = {}
+    for row, _ in rows.values():
+        part = Part(row["job_id"], row["array_task"], row["het_offset"])
+        by_cluster.setdefault(row["cluster_id"], set()).add(part)
+    for cluster_id, parts in by_cluster.items():
+        for some in chunks(sorted(parts), _SLOTS_A_READ):
+            for stored in conn.execute(select(table).where(in_slots(table, cluster_id, some))):
+                rows.pop(_identity(stored._mapping), None)
+    if not rows:
+        return
+    statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
+    ids = conn.execute(statement, [row for row, _ in rows.values()]).scalars().all()
+    quantiles = [
+        {"prediction_id": row_id, "position": n, "probability": probability, "value": value}
+        for row_id, (_, prediction) in zip(ids, rows.values(), strict=True)
+        for n, (probability, value) in enumerate(prediction.quantiles)
+    ]
+    if quantiles:
+        conn.execute(insert(prediction_quantiles), quantiles)
+
+
+def _identity(row: Any) -> tuple[Any, ...]:
+    return tuple(row[name] for name in (*schema.SLOT, "attempt", "kind", "model_id"))
+
+
+def _row(
+    key: JobKey, cluster_id: int, attempt: int, prediction: Prediction, at: int
+) -> dict[str, Any]:
+    part = part_of(key.job_id, key.array_task, key.het_offset)
+    return {
+        "cluster_id": cluster_id,
+        "job_id": part.job_id,
+        "array_task": part.array_task,
+        "het_offset": part.het_offset,
+        "epoch": key.epoch,
+        "attempt": attempt,
+        "kind": prediction.kind.value,
+        "model_id": prediction.model_id,
+        "mean": prediction.mean,
+        "source": prediction.source,
+        "similar_jobs": prediction.similar_jobs,
+        "as_of": prediction.as_of,
+        "made_at": at,
+    }
+
+
+def of_job(
+    conn: Connection, cluster: str, cluster_id: int, part: Part
+) -> list[tuple[JobKey, int, Prediction]]:
+    """(job, attempt, prediction) of one slot, in the order in which they were made."""
+    query = select(table).where(in_slots(table, cluster_id, [part])).order_by(table.c.id)
+    rows = conn.execute(query).all()
+    q = prediction_quantiles.c
+    quantiles: dict[int, list[tuple[float, float]]] = {}
+    listed = conn.execute(
+        select(prediction_quantiles)
+        .where(q.prediction_id.in_([row.id for row in rows]))
+        .order_by(q.prediction_id, q.position)
+    )
+    for row in listed:
+        quantiles.setdefault(row.prediction_id, []).append((row.probability, row.value))
+    return [
+        (
+            job_key(cluster, row),
+            row.attempt,
+            Prediction(
+                kind=PredictionKind(row.kind),
+                mean=row.mean,
+                quantiles=tuple(quantiles.get(row.id, ())),
+                source=row.source,
+                model_id=row.model_id,
+                similar_jobs=row.similar_jobs,
+                as_of=row.as_of,
+            ),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+
+import pytest
+
+from gsched.jobscript.requests import OPTIONS
+
+from .conftest import PROGRAM
+
+SCRIPT = "#!/bin/sh\n#SBATCH -p gpu\ntrue\n"
+
+
+@pytest.fixture
+def sbatch(stand_in, tmp_path):
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    return stand_in("sbatch")
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "code"),
+    [
+        ("Submitted batch job 7\n", "", 0),
+        ("Submitted batch job 7 on cluster b\n", "site banner\n", 0),
+        ("7;b\n", "", 0),
+        ("", "sbatch: error: invalid partition specified: x\n", 1),
+        ("", "sbatch: unrecognized option '--x'\n", 255),
+        ("Submitted batch job 7\n", "", 42),
+    ],
+)
+def test_what_sbatch_says_comes_back_unchanged(gsched, sbatch, stdout, stderr, code):
+    sbatch.answers(stdout, stderr, code)
+    done = gsched("submit", "-W", "job.sh")
+    assert (done.stdout, done.stderr, done.returncode) == (stdout, stderr, code)
+
+
+def test_the_command_line_and_the_environment_reach_sbatch(gsched, sbatch):
+    args = ["-p", "gpu", "--comment=a 'b'", "job.sh", "--gs-none", "", "*", "a\nb"]
+    gsched("submit", *args, environ={"SBATCH_ACCOUNT": "lab1", "SLURM_CONF": "/x"})
+    (call,) = sbatch.calls
+    assert call["argv"] == args
+    assert (call["env"]["SBATCH_ACCOUNT"], call["env"]["SLURM_CONF"]) == ("lab1", "/x")
+
+
+def test_bytes_that_are_no_utf8_reach_sbatch(gsched, sbatch):
+    gsched("submit", b"--job-name=\xff", "job.sh")
+    assert sbatch.calls[0]["argv"][0] == "--job-name=\udcff"
+
+
+def test_opting_out_is_written_into_the_comment(gsched, sbatch):
+    gsched("submit", "--gs-none", "--comment=mine", "job.sh")
+    assert sbatch.calls[0]["argv"] == ["--comment=mine", "--comment=mine gs1{none}", "job.sh"]
+
+
+def test_the_script_may_come_on_standard_input(gsched, sbatch):
+    script = SCRIPT.replace("true", "#GSCHED --gs-none\ntrue")
+    gsched("submit", "-H", stdin=script)
+    (call,) = sbatch.calls
+    assert call["argv"] == ["-H", "--comment=gs1{none}"]
+    assert call["stdin"] == script
+
+
+def test_a_dry_run_prints_and_submits_nothing(gsched, sbatch):
+    done = gsched("submit", "--gs-dry-run", "--gs-none", "-J", "a b", "job.sh")
+    assert done.stdout == f"sbatch -J 'a b' '--comment=gs1{{none}}' job.sh\n# job.sh:\n{SCRIPT}"
+    assert (done.stderr, done.returncode, sbatch.calls) == ("", 0, [])
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [("--gs-nnoe", "did you mean --gs-none?"), ("--gs-qqqqqqq", "see `gsched submit --help`")],
+)
+def test_a_wrong_own_option_submits_nothing(gsched, sbatch, option, hint):
+    done = gsched("submit", option, "job.sh")
+    assert done.returncode == 2
+    assert done.stderr == f"gsched: error: no such option '{option}'\nhint: {hint}\n"
+    assert (done.stdout, sbatch.calls) == ("", [])
+
+
+def test_a_late_directive_is_said_and_submitted(gsched, sbatch, tmp_path):
+    sbatch.answers("Submitted batch job 7\n")
+    (tmp_path / "job.sh").write_text("#!/bin/sh\ntrue\n#SBATCH -p gpu\n")
+    done = gsched("submit", "job.sh")
+    assert (done.stdout, done.returncode) == ("Submitted batch job 7\n", 0)
+    assert done.stderr == (
+        "gsched: warning: job.sh line 3: #SBATCH after the first command (line 2) is void\n"
+    )
+
+
+def test_help_is_ours_and_the_short_form_is_sbatchs(gsched, sbatch):
+    done = gsched("submit", "-p", "gpu", "--help")
+    assert done.stdout.startswith("Usage: gsched submit [SBATCH OPTIONS]")
+    assert all(name in done.stdout for name in OPTIONS)
+    assert sbatch.calls == []
+    gsched("submit", "-h")
+    gsched("submit", "job.sh", "--help")
+    assert [call["argv"] for call in sbatch.calls] == [["-h"], ["job.sh", "--help"]]
+
+
+def test_without_sbatch_the_error_says_so(gsched, tmp_path):
+    done = gsched("submit", "job.sh", environ={"PATH": str(tmp_path)})
+    assert done.returncode == 69
+    assert done.stderr.startswith("gsched: error: sbatch not found on PATH\nhint: ")
+
+
+def test_sbatch_killed_by_a_signal_is_told_as_a_shell_does(gsched, tmp_path, environment):
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nkill -KILL $$\n")
+    program.chmod(0o755)
+    environment["PATH"] = f"{program.parent}:{environment['PATH']}"
+    assert gsched("submit", "--wrap", "x").returncode == 128 + signal.SIGKILL
+
+
+def test_ctrl_c_while_sbatch_waits_leaves_its_exit_code(tmp_path, environment):
+    """`sbatch --wait` gets the signal and decides; gsched only waits for it."""
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\ntrap 'exit 7' INT\necho ready\nwhile :; do read x; done\n")
+    program.chmod(0o755)
+    environment["PATH"] = f"{program.parent}:{environment['PATH']}"
+    with subprocess.Popen(
+        [PROGRAM, "submit", "-W", "--wrap", "x"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(b"\n")
+    assert (process.returncode, out, err) == (7, b"", b"")

@@ -1,0 +1,163 @@
+"""One body for every backend: the simulated cluster and a real Slurm keep the same promises."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import pytest
+from support.sim import job, nodes
+from support.site import Site, fresh_site
+
+from gsched.config.settings import DaemonSettings
+from gsched.daemon.site_factor import scale_for
+from gsched.daemon.slurm_backend import SlurmBackend
+from gsched.engine.memory_journal import MemoryJournal
+from gsched.engine.ports import Backend
+from gsched.engine.round import RoundRunner
+from gsched.model.job import JobView, Prediction, PredictionKind
+from gsched.model.journal import ChangeState
+from gsched.policy.base import Policy
+from gsched.policy.fewest_gpus import FewestGpus
+from gsched.policy.fifo import Fifo
+from gsched.policy.qssf import Qssf
+from gsched.sim.backend import SimBackend
+from gsched.slurm.client import CommandClient
+
+pytestmark = pytest.mark.slurm
+
+WAITING = [("d300", 8), ("d5", 8), ("d70", 2), ("d900", 1)]
+"""Names that tell the run time, and GPUs; in the order of their submission."""
+
+EXPECTED = {
+    Fifo: ["d300", "d5", "d70", "d900"],
+    Qssf: ["d5", "d70", "d900", "d300"],
+    FewestGpus: ["d900", "d70", "d300", "d5"],
+}
+
+
+class NamePredictor:
+    """Reads the run time off the name."""
+
+    model_id = "names"
+
+    def predict(self, jobs: Sequence[JobView], now: int) -> list[Prediction | None]:
+        return [
+            Prediction(PredictionKind.DURATION, float(j.name[1:]), (), "name", "names", 1, now)
+            if j.name.startswith("d")
+            else None
+            for j in jobs
+        ]
+
+
+class Harness(Protocol):
+    """A backend with WAITING in its queue, and a look at the order that it would start them in."""
+
+    backend: Backend
+
+    def now(self) -> int: ...
+
+    def order(self) -> list[str]: ...
+
+
+class SimHarness:
+    def __init__(self) -> None:
+        jobs = [job(i, gpus, 1, i, name=name) for i, (name, gpus) in enumerate(WAITING, 1)]
+        self.sim = SimBackend("c", nodes(), jobs)
+        for _ in WAITING:
+            self.sim.advance()
+        self.backend: Backend = self.sim
+        self._names = {j.view.key: j.view.name for j in jobs}
+
+    def now(self) -> int:
+        return self.sim.now
+
+    def order(self) -> list[str]:
+        return [self._names[key] for key in self.sim.pending_order()]
+
+
+class LiveHarness:
+    def __init__(self, site: Site) -> None:
+        client = CommandClient()
+        config = client.config()
+        settings = DaemonSettings()
+        self.backend: Backend = SlurmBackend(
+            client,
+            config.cluster,
+            scale_for(config, settings),
+            settings,
+            lambda rows: [r.submit_time for r in rows],
+            self.now,
+        )
+        self._site = site
+        site.arm.fill()
+        self._names = {site.submit(name, gpus): name for name, gpus in WAITING}
+
+    def now(self) -> int:
+        return int(time.time())
+
+    def order(self) -> list[str]:
+        return [self._names[job] for job in self._site.by_priority()]
+
+
+@pytest.fixture(params=["sim", "slurm"])
+def harness(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SimHarness | LiveHarness]:
+    if request.param == "sim":
+        yield SimHarness()
+        return
+    with fresh_site(num_nodes=1) as site:
+        for name, value in site.bed.env().items():
+            monkeypatch.setenv(name, value)
+        yield LiveHarness(site)
+
+
+def runner(harness: Harness, policy: Policy, journal: MemoryJournal | None = None) -> RoundRunner:
+    numbers = itertools.count()
+    return RoundRunner(
+        harness.backend,
+        policy,
+        journal or MemoryJournal(),
+        NamePredictor(),
+        harness.now,
+        lambda: f"{policy.name}-{next(numbers)}",
+    )
+
+
+@pytest.mark.parametrize("policy", EXPECTED, ids=lambda p: p.name)
+def test_acting_gives_the_policys_order(harness: Harness, policy: type[Policy]) -> None:
+    result = runner(harness, policy()).run(acting=True)
+    assert harness.order() == EXPECTED[policy]
+    assert result.problems == ()
+    assert result.count(ChangeState.CONFIRMED) == len(result.changes) > 0
+
+
+def test_observing_changes_nothing(harness: Harness) -> None:
+    before = harness.order()
+    result = runner(harness, Qssf()).run(acting=False)
+    assert harness.order() == before == EXPECTED[Fifo]
+    assert len(result.changes) > 0
+
+
+def test_a_second_round_has_nothing_to_do(harness: Harness) -> None:
+    rounds = runner(harness, Qssf())
+    rounds.run(acting=True)
+    assert rounds.run(acting=True).changes == ()
+
+
+def test_another_policy_takes_over(harness: Harness) -> None:
+    journal = MemoryJournal()
+    runner(harness, Qssf(), journal).run(acting=True)
+    runner(harness, FewestGpus(), journal).run(acting=True)
+    assert harness.order() == EXPECTED[FewestGpus]
+
+
+def test_snapshots_are_numbered_and_tell_what_is_new(harness: Harness) -> None:
+    first, second = harness.backend.snapshot({}), harness.backend.snapshot({})
+    assert second.seq == first.seq + 1
+    assert int(first.jobs.pending.sum()) == len(WAITING)
+    assert first.jobs.keys == second.jobs.keys
+    assert sum(n.num_gpus for n in first.nodes) == 8

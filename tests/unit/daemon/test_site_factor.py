@@ -1,0 +1,80 @@
+"""Levels to priority points, and the clusters on which gsched refuses to act."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gsched.config.settings import DaemonSettings
+from gsched.daemon.site_factor import SiteFactorScale, refuse_to_act, scale_for
+from gsched.errors import ConfigError
+from gsched.slurm.records import SlurmConfig
+
+GOOD = {
+    "PriorityType": "priority/multifactor",
+    "PriorityWeightAge": "1000",
+    "PriorityWeightFairShare": "10000",
+    "PriorityWeightPartition": "1000000",
+    "PriorityWeightTRES": "(null)",
+}
+
+levels = st.floats(-1, 1)
+
+
+def test_the_range_comes_from_what_tells_jobs_of_a_partition_apart() -> None:
+    scale = scale_for(SlurmConfig(GOOD), DaemonSettings())
+    assert scale == SiteFactorScale(max_shift=11_000, quantum=22, dead_band=22)
+
+
+def test_the_admins_numbers_win() -> None:
+    settings = DaemonSettings(max_shift=300, quantum=10, dead_band=20)
+    assert scale_for(SlurmConfig(GOOD), settings) == SiteFactorScale(300, 10, 20)
+
+
+@given(levels, levels, st.integers(1, 10**6), st.integers(1, 1000))
+def test_values_are_centred_monotone_bounded_and_quantised(
+    a: float, b: float, shift: int, quantum: int
+) -> None:
+    scale = SiteFactorScale(shift, quantum, quantum)
+    low, high = sorted((a, b))
+    assert scale.value(low) <= scale.value(high)
+    assert scale.value(0.0) == 0
+    assert scale.value(a) == -scale.value(-a)
+    assert abs(scale.value(a)) <= shift + quantum / 2
+    assert scale.value(a) % quantum == 0
+
+
+def test_small_differences_are_not_worth_a_write() -> None:
+    scale = SiteFactorScale(1000, 10, 20)
+    assert not scale.worth_writing(100, 100)
+    assert not scale.worth_writing(100, 110)
+    assert scale.worth_writing(100, 120)
+    assert scale.worth_writing(100, 80)
+
+
+def without(key: str, **changes: str) -> SlurmConfig:
+    return SlurmConfig({k: v for k, v in {**GOOD, **changes}.items() if k != key})
+
+
+@pytest.mark.parametrize(
+    ("config", "settings", "message"),
+    [
+        (without("PriorityType"), DaemonSettings(), "PriorityType is not set"),
+        (without("", PriorityType="priority/basic"), DaemonSettings(), "priority/basic"),
+        (without("", PrioritySiteFactorPlugin="site_factor/x"), DaemonSettings(), "site_factor/x"),
+        (SlurmConfig({"PriorityType": "priority/multifactor"}), DaemonSettings(), "is 0"),
+        (SlurmConfig(GOOD), DaemonSettings(max_shift=2_000_000), "floor of 1"),
+    ],
+)
+def test_acting_is_refused_where_priorities_cannot_be_moved(
+    config: SlurmConfig, settings: DaemonSettings, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        refuse_to_act(config, scale_for(config, settings))
+    assert refused.value.hint
+
+
+def test_a_sound_cluster_is_not_refused() -> None:
+    config = without("", PrioritySiteFactorPlugin="(null)")
+    refuse_to_act(config, scale_for(config, DaemonSettings()))

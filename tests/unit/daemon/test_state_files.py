@@ -1,0 +1,127 @@
+"""Locks, the halt mark and the public status file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gsched.daemon.locks import StateDir
+from gsched.daemon.status_file import read_status
+from gsched.errors import PermissionDeniedError, TryAgainError, UnavailableError
+from gsched.files import write_atomically
+
+HOLD = """
+import sys
+from pathlib import Path
+from gsched.daemon.locks import StateDir
+with StateDir(Path(sys.argv[1])).leading({"pid": 4711, "mode": "act"}):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def holder(folder: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_one_leader_at_a_time_and_a_kill_frees_the_lock(tmp_path: Path) -> None:
+    state_dir = StateDir(tmp_path)
+    with holder(tmp_path) as other:
+        assert state_dir.leader.holder() == {"pid": 4711, "mode": "act"}
+        with pytest.raises(TryAgainError, match="pid 4711"), state_dir.leading({"pid": 1}):
+            pass
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        assert state_dir.leader.holder() is None
+        with state_dir.leading({"pid": 1}):
+            assert StateDir(tmp_path).leader.holder() == {"pid": 1}
+    assert state_dir.leader.holder() is None
+
+
+def test_a_writer_waits_for_nobody_unless_told(tmp_path: Path) -> None:
+    with (
+        StateDir(tmp_path).writing(),
+        pytest.raises(TryAgainError, match="writing"),
+        StateDir(tmp_path).writing(),
+    ):
+        pass
+    with StateDir(tmp_path).writing(wait_s=5):
+        pass
+
+
+def test_a_lock_is_not_followed_through_a_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "leader.lock").symlink_to(victim)
+    with pytest.raises(UnavailableError), StateDir(tmp_path).leading({"pid": 1}):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_halt_and_lift(tmp_path: Path) -> None:
+    state_dir = StateDir(tmp_path)
+    assert state_dir.halted() is None
+    state_dir.halt("by a test")
+    assert StateDir(tmp_path).halted() == "by a test"
+    assert state_dir.lift_halt() is True
+    assert state_dir.halted() is None
+    assert state_dir.lift_halt() is False
+
+
+def test_a_file_is_replaced_whole_with_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "sub" / "file"
+    write_atomically(path, b"one", 0o640)
+    write_atomically(path, b"two", 0o644)
+    assert path.read_bytes() == b"two"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert os.listdir(path.parent) == ["file"]  # noqa: PTH208
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    (target / "inside").mkdir(parents=True)
+    with pytest.raises((UnavailableError, PermissionDeniedError), match="cannot write"):
+        write_atomically(target, b"x", 0o644)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not json",
+        "[]",
+        json.dumps({"version": 99, "jobs": {}}),
+        json.dumps({"version": 1}),
+        json.dumps({"version": 1, "jobs": []}),
+        "\x00\xff",
+    ],
+)
+def test_a_status_file_that_makes_no_sense_is_no_answer(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "status.json"
+    path.write_text(text, encoding="latin-1")
+    assert read_status(path) is None
+    assert read_status(tmp_path / "absent") is None
+
+
+def test_a_good_status_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    path.write_text(json.dumps({"version": 1, "jobs": {"7": {}}}))
+    found = read_status(path)
+    assert found is not None
+    assert found["jobs"] == {"7": {}}
