@@ -11,6 +11,7 @@ from sqlalchemy import (
     Row,
     Select,
     Table,
+    and_,
     bindparam,
     delete,
     insert,
@@ -48,7 +49,9 @@ def in_slots(table: Table, cluster_id: int, slots: Collection[Part]) -> ColumnEl
     """The rows of `table` in any of `slots`."""
     c = table.c
     key = tuple_(c.job_id, c.array_task, c.het_offset)
-    return (c.cluster_id == cluster_id) & key.in_(list(slots))
+    # SQLite finds no index by a list of tuples: the ids alone lead it to the rows.
+    ids = c.job_id.in_(sorted({slot.job_id for slot in slots}))
+    return and_(c.cluster_id == cluster_id, ids, key.in_(list(slots)))
 
 
 def _selected() -> Select[Any]:

@@ -28,7 +28,7 @@ def changes(
         select(actions, rounds.c.policy, rounds.c.acting)
         .join(rounds, rounds.c.round_id == actions.c.round_id)
         .where(actions.c.cluster_id == cluster_id, *_of_job(job))
-        .order_by(actions.c.id.desc())
+        .order_by(actions.c.decided_at.desc(), actions.c.id.desc())
         .limit(limit)
     )
     if since is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
+from typing import TypeVar
 
 from sqlalchemy import Engine
 
@@ -13,8 +14,9 @@ from gsched.model.job import JobKey, Prediction
 from gsched.model.jobid import JobId
 from gsched_sql import audit, ingest, job_queries, migrate, prediction_rows, stats
 from gsched_sql.engine import location, open_engine, reading, writing
+from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
-from gsched_sql.merge import part_of
+from gsched_sql.merge import Part, part_of
 from gsched_sql.names import cluster_id
 from gsched_sql.schema import REVISION
 from gsched_sql.values import (
@@ -29,6 +31,8 @@ from gsched_sql.values import (
     RoundRow,
 )
 
+Live = TypeVar("Live", bound=LiveAttempt)
+
 
 class History:
     """One job-history database. Every call is a transaction of its own.
@@ -40,6 +44,7 @@ class History:
     def __init__(self, engine: Engine) -> None:
         """Use `open`; `engine` must be on a database with the present schema."""
         self._engine = engine
+        self._named: set[tuple[str, Part, int]] = set()
         self._last_read: dict[str | None, tuple[frozenset[AttemptRecord], str | None]] = {}
 
     @staticmethod
@@ -94,12 +99,12 @@ class History:
         seen, cursor = self._last_read.get(source_key, (frozenset(), None))
         records = tuple(r for r in batch.records if r not in seen)
         repeated = len(batch.records) - len(records)
-        fresh = replace(batch, records=records, rows_in=batch.rows_in - repeated)
+        fresh = replace(batch, records=records)
         if records or batch.rejects or (source_key is not None and cursor != batch.cursor):
             with writing(self._engine) as conn:
                 summary = ingest.ingest(conn, fresh, source_key)
         else:
-            summary = IngestSummary(rows_in=fresh.rows_in, skipped=fresh.rows_skipped)
+            summary = IngestSummary(rows_in=batch.rows_skipped, skipped=batch.rows_skipped)
         self._last_read[source_key] = (frozenset(batch.records), batch.cursor)
         return summary + IngestSummary(rows_in=repeated, unchanged=repeated)
 
@@ -120,11 +125,17 @@ class History:
                 return [row.submit_time for row in live]
             return job_queries.epochs(conn, known, live)
 
-    def unnamed(self, cluster: str, live: Sequence[LiveAttempt]) -> list[LiveAttempt]:
+    def unnamed(self, cluster: str, live: Sequence[Live]) -> list[Live]:
         """Those of the live attempts whose name the history does not know yet."""
-        with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            return list(live) if known is None else job_queries.unnamed(conn, known, live)
+        keyed = [((cluster, part_of_live(row), row.submit_time), row) for row in live]
+        new = [row for key, row in keyed if key not in self._named]
+        if new:
+            with reading(self._engine) as conn:
+                known = cluster_id(conn, cluster)
+                found = set() if known is None else job_queries.named(conn, known, new)
+            self._named |= {(cluster, part, submit_time) for part, submit_time in found}
+        self._named &= {key for key, _ in keyed}  # what has left the queue is not asked for again
+        return [row for key, row in keyed if key not in self._named]
 
     def past_jobs(self, cluster: str, ended_after: int, ended_before: int) -> PastJobs:
         """Jobs that ran and ended in [ended_after, ended_before), by end time, in any end state."""

@@ -22,8 +22,11 @@ MAX_INTEGER = 2**63 - 1
 
 
 def check_accounts(batch: Batch, source_key: str | None) -> None:
-    """Raise GschedError when a batch does not account for every row that was read."""
-    if batch.rows_in != len(batch.records) + len(batch.rejects) + batch.rows_skipped:
+    """Raise GschedError when rows were read that the batch does not account for.
+
+    A reader may reject more than rows: a file that is gone, for one.
+    """
+    if batch.rows_in > len(batch.records) + len(batch.rejects) + batch.rows_skipped:
         raise GschedError(
             f"the reader of {source_key or 'a source'} lost rows: {batch.rows_in} in, "
             f"{len(batch.records)} records, {len(batch.rejects)} rejects, "
@@ -47,7 +50,7 @@ def ingest(conn: Connection, batch: Batch, source_key: str | None) -> IngestSumm
     if source_key is not None:
         _set_cursor(conn, source_key, batch.cursor)
     return IngestSummary(
-        rows_in=batch.rows_in,
+        rows_in=len(batch.records) + len(batch.rejects) + batch.rows_skipped,
         attempts_new=new,
         attempts_updated=updated,
         unchanged=len(records) - new - updated,

@@ -139,7 +139,7 @@ def epochs(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> li
     that it was restarted; else it is the first of its job.
     """
     known: dict[Part, list[tuple[int, int]]] = {}
-    parts = sorted({_part(row) for row in live})
+    parts = sorted({part_of_live(row) for row in live})
     c = attempts.c
     for some in chunks(parts, _SLOTS_A_READ):
         query = (
@@ -150,7 +150,7 @@ def epochs(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> li
         for job_id, array_task, het_offset, submit_time, epoch in conn.execute(query):
             part = Part(job_id, array_task, het_offset)
             known.setdefault(part, []).append((submit_time, epoch))
-    return [_epoch(row, known.get(_part(row), [])) for row in live]
+    return [_epoch(row, known.get(part_of_live(row), [])) for row in live]
 
 
 def _epoch(row: LiveAttempt, stored: Sequence[tuple[int, int]]) -> int:
@@ -160,18 +160,19 @@ def _epoch(row: LiveAttempt, stored: Sequence[tuple[int, int]]) -> int:
     return row.submit_time
 
 
-def unnamed(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> list[LiveAttempt]:
-    """Those attempts whose job name the history does not have yet."""
-    named: set[tuple[Part, int]] = set()
+def named(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> set[tuple[Part, int]]:
+    """Those attempts, (slot, submit time), whose job name the history has."""
+    found: set[tuple[Part, int]] = set()
     c = attempts.c
-    for some in chunks(sorted({_part(row) for row in live}), _SLOTS_A_READ):
+    for some in chunks(sorted({part_of_live(row) for row in live}), _SLOTS_A_READ):
         query = select(c.job_id, c.array_task, c.het_offset, c.submit_time).where(
             in_slots(attempts, cluster_id, some), c.name.is_not(None)
         )
         for job_id, array_task, het_offset, submit_time in conn.execute(query):
-            named.add((Part(job_id, array_task, het_offset), submit_time))
-    return [row for row in live if (_part(row), row.submit_time) not in named]
+            found.add((Part(job_id, array_task, het_offset), submit_time))
+    return found
 
 
-def _part(row: LiveAttempt) -> Part:
+def part_of_live(row: LiveAttempt) -> Part:
+    """The slot of a live attempt."""
     return part_of(row.job_id, row.array_task, row.het_offset)

@@ -96,14 +96,11 @@ def key_of(record: AttemptRecord) -> AttemptKey:
 def normalised(record: AttemptRecord) -> AttemptRecord:
     """The record without times that Slurm prints but that did not happen.
 
-    - jobcomp writes a line only when an attempt ends; a requeued one says PENDING there.
     - start and end of a pending job, and the end of a running one, are Slurm's plans.
     - a COMPLETING job without an end is being requeued: its start moves with the clock, and its
       restarts count the next attempt already.
     - a job cancelled before its start has start = end, and no nodes.
     """
-    if record.source == "jobcomp" and record.state is JobState.PENDING and record.end_time:
-        record = replace(record, state=JobState.REQUEUED)
     if record.state is JobState.PENDING:
         return replace(record, start_time=None, end_time=None)
     if record.state is JobState.COMPLETING and not record.end_time:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -101,7 +102,7 @@ def walk_forward(jobs: list[PastJob]) -> Walk:
     edges = [half[len(half) * i // PERIODS] for i in range(PERIODS)] + [half[-1] + 1]
     columns: dict[str, list[Seconds]] = {}
     lambdas = []
-    for since, until in zip(edges, edges[1:], strict=False):
+    for since, until in itertools.pairwise(edges):
         train, _ = select_jobs(jobs, since)
         wanted = [job for job in jobs if since <= job.submit_time < until]
         validation = validate(train)

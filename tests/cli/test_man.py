@@ -35,7 +35,7 @@ def test_every_page_tells_exit_codes_files_and_an_example(fresh):
         if name.startswith("man1/"):
             assert ".SH EXIT STATUS\n.TP\n.B 0\n" in text, name
             assert ".SH FILES\n.TP\n.B /etc/gsched/gsched.toml\n" in text, name
-            assert name in groups or ".SH EXAMPLE\n.nf\ngsched " in text, name
+            assert name in groups or ".SH EXAMPLE\n.nf\n" in text, name
 
 
 def test_every_page_renders_without_a_warning(fresh, tmp_path):
@@ -43,7 +43,7 @@ def test_every_page_renders_without_a_warning(fresh, tmp_path):
         path = tmp_path / Path(name).name
         path.write_text(text, encoding="utf-8")
         done = subprocess.run(
-            ["groff", "-K", "utf8", "-man", "-T", "utf8", "-ww", path],
+            ["groff", "-K", "utf8", "-man", "-T", "utf8", "-P-cbou", "-ww", path],
             capture_output=True,
             text=True,
             check=True,

@@ -202,6 +202,7 @@ def test_slurmctld_away_costs_rounds_and_nothing_else(site: Site) -> None:
             timeout_s=90,
         )
         assert daemon.is_running()
+    wait_for(lambda: len(site.factors()) == len(ids), "sprio to list every job", timeout_s=90)
     assert site.by_priority() == right_order(ids)
 
 

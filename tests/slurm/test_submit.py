@@ -40,26 +40,25 @@ def submit(bed, *words, **options):
 
 def shown(bed, job, key):
     record = bed.run(["scontrol", "show", "job", str(job)]).stdout
-    return re.search(rf"^ *{key}=(.*?) *$", record, re.MULTILINE)[1]
+    return re.search(rf"(?:^|\s){key}=(.*?) *$", record, re.MULTILINE)[1]
 
 
 def test_the_tables_know_what_sbatch_knows(bed):
     """An option that needs an argument says so; one that takes none refuses it."""
     for name in SBATCH.valued:
         said = bed.run(["sbatch", f"--{name}"]).stderr
-        if "unrecognized option" in said:
-            assert name in SINCE_22_05, said
-        else:
-            assert f"option '--{name}' requires an argument" in said, said
+        assert f"option '--{name}' requires an argument" in said or is_newer(name, said)
     for name in SBATCH.flags:
         said = bed.run(["sbatch", f"--{name}=x"]).stderr
-        if "unrecognized option" in said:
-            assert name in SINCE_22_05, said
-        else:
-            assert f"option '--{name}' doesn't allow an argument" in said, said
+        assert f"option '--{name}' doesn't allow an argument" in said or is_newer(name, said)
     for name in SBATCH.optional:
-        said = bed.run(["sbatch", f"--{name}", "--usage"])
-        assert said.returncode == 0 or name in SINCE_22_05, said.stderr
+        done = bed.run(["sbatch", f"--{name}", "--usage"])
+        assert done.returncode == 0 or is_newer(name, done.stderr)
+
+
+def is_newer(name, said):
+    """Whether this sbatch is from before the option: it may take the name for a longer one."""
+    return name in SINCE_22_05 and ("unrecognized option" in said or f"--{name}-" in said)
 
 
 def test_the_tables_know_every_option_of_sbatchs_help(bed):
@@ -178,7 +177,7 @@ def test_exit_codes_are_sbatchs_own(bed, folder):
         ["-p", "nosuch", "--wrap", "true"],
         ["--nosuch"],
         ["nosuch.sh"],
-        ["--wrap", ":", "x"],
+        ["--wrap", "true", "x"],
     ):
         ours = bed.run([GSCHED, "submit", *argv])
         theirs = bed.run(["sbatch", *argv])

@@ -14,6 +14,7 @@ from gsched.testbed.background import Background
 from gsched.testbed.cluster import Testbed
 from gsched.testbed.trial import Arm
 from gsched.testbed.wait import wait_for
+from gsched_sql import History
 
 GSCHED = str(Path(sys.executable).parent / "gsched")
 
@@ -27,7 +28,7 @@ class Site:
         self.config = bed.spec.root / "etc" / "gsched.toml"
         self.state = bed.spec.root / "gsched"
         self._durations: dict[str, int] = {}
-        self.ok("db", "init")
+        History.create(f"sqlite:///{self.state}/history.db")
 
     # -- gsched and Slurm -------------------------------------------------------------------
 
@@ -51,11 +52,11 @@ class Site:
         assert answer.returncode == 0, f"{argv}: {answer.stderr}"
         return answer.stdout
 
-    def configure(self, table: str, **values: str) -> None:
+    def configure(self, section: str, **values: str) -> None:
         """Append a table of settings (values as TOML)."""
         lines = [f"{key} = {value}" for key, value in values.items()]
         text = self.config.read_text()
-        self.config.write_text(text + "\n".join(["", f"[{table}]", *lines, ""]))
+        self.config.write_text(text + "\n".join(["", f"[{section}]", *lines, ""]))
 
     # -- a queue whose right order is known -------------------------------------------------
 

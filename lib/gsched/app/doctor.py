@@ -51,8 +51,7 @@ def examine(settings: Settings) -> list[Finding]:
     except GschedError as e:
         findings.append(Finding("fail", "Slurm", e.message, e.hint or "start slurmctld"))
         return findings
-    version = ".".join(str(part) for part in config.version)
-    findings.append(Finding("ok", "Slurm", f"{version}, cluster {config.cluster}"))
+    findings.append(Finding("ok", "Slurm", f"{config.get('SLURM_VERSION')}, cluster {config.cluster}"))
     for check in (_priorities, _backfill, _requeue, _accounting):
         findings += check(config, settings)
     findings += _privilege(client)

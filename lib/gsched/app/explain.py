@@ -64,7 +64,7 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
 
 def slurm_reason(reason: str) -> str:
     """Slurm's reason for a pending job in words; an unknown one is shown as it is."""
-    return _SLURM.get(reason, f"Slurm says {reason}" if reason else "no reason given by Slurm")
+    return _SLURM.get(reason or "None", f"Slurm says {reason}")
 
 
 def _number(value: Any) -> str:

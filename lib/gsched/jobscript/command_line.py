@@ -153,7 +153,7 @@ SBATCH = Grammar(
         mem-per-gpu mincpus network nodefile/F nodelist/w nodes/N ntasks/n ntasks-per-core
         ntasks-per-gpu ntasks-per-node ntasks-per-socket ntasks-per-tres open-mode output/o
         partition/p power prefer priority profile qos/q reservation segment signal
-        sockets-per-node switch switches tasks-per-node thread-spec threads-per-core time/t
+        sockets-per-node switches tasks-per-node thread-spec threads-per-core time/t
         time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
     """),
     optional=_table("exclusive get-user-env nice no-kill/k oom-kill-step propagate resv-ports"),

@@ -107,8 +107,8 @@ def magnitude_level(key: float, reference: float, span_octaves: float) -> float:
     """+1 for a key `span_octaves` doublings below `reference`, -1 for one as far above."""
     if key <= 0:
         return 1.0
-    octaves_above = math.log2(key) - math.log2(reference)  # a quotient could overflow
-    return max(-1.0, min(1.0, -octaves_above / span_octaves))
+    octaves_below = math.log2(reference) - math.log2(key)  # a quotient could overflow
+    return max(-1.0, min(1.0, octaves_below / span_octaves))
 
 
 def position_level(position: int, of: int) -> float:

@@ -19,9 +19,11 @@ from gsched.testbed.wait import wait_for
 START_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 5.0
 _END_PHASES = (
-    # who serves must outlive who asks
-    (frozenset({"slurmctld", "slurmd"}), 4.0),
-    (frozenset({"slurmdbd"}), 4.0),
+    # programs that end together, and how many seconds they are given; who asks before who serves
+    (frozenset({"slurmstepd"}), 0.2),
+    (frozenset({"slurmd"}), 0.5),  # would wait for the processes of jobs that resist
+    (frozenset({"slurmctld"}), 10.0),
+    (frozenset({"slurmdbd"}), 10.0),
     (frozenset({"mariadbd"}), 10.0),
 )
 _REST_GRACE_S = 0.5

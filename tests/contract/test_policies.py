@@ -1,0 +1,135 @@
+"""One body for every registered policy: what the engine and both backends count on."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.jobs import T0, snapshot, view
+
+from gsched.model.job import Capability, Exclusion, JobState
+from gsched.policy.base import OrderKind, Policy
+from gsched.policy.registry import POLICIES, load
+
+STATIC = [name for name in POLICIES if load(name).order_kind is OrderKind.STATIC]
+EXCLUDED = (Exclusion(Capability.REORDER, "opt-out", "asked to be left alone"),)
+
+
+@pytest.fixture(params=list(POLICIES))
+def policy(request) -> Policy:
+    return load(request.param)
+
+
+@st.composite
+def job_views(draw, max_size=12):
+    """Pending, running and excluded jobs, with and without GPUs and predictions."""
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 16),
+                st.integers(0, 64),
+                st.none() | st.floats(0, 1e6),
+                st.integers(0, 5),
+                st.sampled_from([JobState.PENDING] * 3 + [JobState.RUNNING]),
+                st.sampled_from([(), (), (), EXCLUDED]),
+            ),
+            max_size=max_size,
+        )
+    )
+    return [
+        view(
+            i,
+            gpus=gpus,
+            cpus=cpus,
+            duration_s=duration_s,
+            submit=T0 + late,
+            state=state,
+            exclusions=exclusions,
+        )
+        for i, (gpus, cpus, duration_s, late, state, exclusions) in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(views=job_views(), order=st.randoms())
+def test_the_order_of_the_input_rows_changes_nothing(name, views, order):
+    policy = load(name)
+    shuffled = list(views)
+    order.shuffle(shuffled)
+    first = policy.decide(snapshot(views), {}, T0 + 10)
+    second = policy.decide(snapshot(shuffled), {}, T0 + 10)
+    assert first.order == second.order
+    assert first.reasons == second.reasons
+    assert first.memory == second.memory
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(views=job_views())
+def test_deciding_again_with_the_stored_memory_changes_nothing(name, views):
+    policy = load(name)
+    state = snapshot(views)
+    first = policy.decide(state, {}, T0 + 10)
+    stored = json.loads(json.dumps(first.memory, allow_nan=False))
+    assert stored == first.memory
+    again = policy.decide(replace(state, seq=2, as_of=T0 + 40), stored, T0 + 40)
+    assert (again.order, again.reasons, again.memory) == (first.order, first.reasons, first.memory)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@given(views=job_views())
+def test_ranks_are_complete_and_belong_to_jobs_that_may_be_moved(name, views):
+    state = snapshot(views)
+    decision = load(name).decide(state, {}, T0 + 10)
+    movable = {v.key for v in views if v.state is JobState.PENDING and not v.exclusions}
+    assert set(decision.order) <= movable
+    assert set(decision.reasons) == movable
+    for queue in ("gpu", "cpu"):
+        ranks = [r for r in decision.order.values() if r.queue == queue]
+        assert sorted(r.position for r in ranks) == list(range(1, len(ranks) + 1))
+        assert {r.of for r in ranks} <= {len(ranks)}
+        ordered = sorted(ranks, key=lambda r: r.position)
+        assert [r.key for r in ordered] == sorted(r.key for r in ordered)
+        assert [r.level for r in ordered] == sorted((r.level for r in ordered), reverse=True)
+        assert all(-1.0 <= r.level <= 1.0 for r in ordered)
+    for key, rank in decision.order.items():
+        assert rank.queue == ("gpu" if state.jobs.view(key).request.gpus.minimum else "cpu")
+    for reason in decision.reasons.values():
+        assert reason.code.startswith(f"{name}.")
+        json.dumps(dict(reason.params), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", STATIC)
+@given(views=job_views())
+def test_a_static_policy_orders_by_its_key_whatever_else_waits(name, views):
+    policy = load(name)
+    jobs = snapshot(views).jobs
+    keys = policy.static_key(jobs)
+    assert keys.dtype == np.float64
+    assert keys.shape == (len(views),)
+    order = policy.decide(snapshot(views), {}, T0 + 10).order
+    for row, key in enumerate(jobs.keys):
+        if key in order:
+            assert order[key].key == keys[row]
+        alone = policy.static_key(snapshot([jobs.views[row]]).jobs)[0]
+        assert alone == keys[row] or (math.isnan(alone) and math.isnan(keys[row]))
+
+
+def test_a_job_without_prediction_is_ranked_unless_the_policy_needs_one(policy):
+    decision = policy.decide(snapshot([view(1), view(2, duration_s=5.0)]), {}, T0)
+    assert len(decision.order) == (1 if policy.needs_prediction else 2)
+
+
+def test_nothing_waits(policy):
+    decision = policy.decide(snapshot([]), {}, T0)
+    assert (decision.order, decision.actions, decision.reasons) == ({}, (), {})
+
+
+@pytest.mark.parametrize("memory", [{"version": 99}, {"version": 1, "reference": "x"}, {"a": [1]}])
+def test_strange_memory_is_no_reason_to_fail(policy, memory):
+    state = snapshot([view(1, duration_s=5.0), view(2, duration_s=50.0)])
+    assert policy.decide(state, memory, T0).order == policy.decide(state, {}, T0).order

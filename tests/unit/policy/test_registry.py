@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from gsched.errors import ConfigError, UsageError
+from gsched.model.job import Capability
+from gsched.policy import registry
+from gsched.policy.fifo import Fifo
+from gsched.policy.qssf import Qssf
+
+
+def test_policies_are_found_by_name_without_a_scan_for_plugins(monkeypatch):
+    def no_scan(**_):
+        raise AssertionError("entry points were scanned")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", no_scan)
+    assert isinstance(registry.load("qssf"), Qssf)
+    assert registry.load("qssf", span_octaves=4).knob_values == {"span_octaves": 4}
+    for name in registry.POLICIES:
+        assert registry.load(name).name == name
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(UsageError, match="'qsfs'") as caught:
+        registry.load("qsfs")
+    assert "qssf, fifo, fewest-gpus" in caught.value.hint
+
+
+@pytest.mark.parametrize("knobs", [{"span": 3}, {"span_octaves": 0}, {"span_octaves": 33}])
+def test_a_wrong_knob_is_a_configuration_error(knobs):
+    with pytest.raises(ConfigError, match="span") as caught:
+        registry.load("qssf", **knobs)
+    assert "gsched policy list" in caught.value.hint
+
+
+def test_a_policy_that_needs_what_the_backend_lacks_is_refused_by_name():
+    registry.check(Qssf(), frozenset({Capability.REORDER, Capability.PLACE}))
+    with pytest.raises(ConfigError, match="qssf needs reorder"):
+        registry.check(Qssf(), frozenset({Capability.PLACE}))
+
+
+PLUGIN = """
+from gsched.policy.fifo import Fifo
+class Lifo(Fifo):
+    name = "lifo"
+    summary = "the last is the first"
+NotAPolicy = dict
+"""
+
+
+@pytest.fixture
+def plugins(monkeypatch, tmp_path):
+    """Install plugins: name → value of the entry point."""
+    (tmp_path / "site_policies.py").write_text(PLUGIN)
+    (tmp_path / "site_broken.py").write_text("import no_such_module_anywhere")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(**values):
+        found = EntryPoints(EntryPoint(n, v, "gsched.policies") for n, v in values.items())
+        monkeypatch.setattr(
+            "importlib.metadata.entry_points", lambda group: found.select(group=group)
+        )
+
+    yield install
+    for module in ("site_policies", "site_broken"):
+        sys.modules.pop(module, None)
+
+
+def test_a_plugin_is_used_for_a_name_outside_the_table(plugins):
+    plugins(lifo="site_policies:Lifo", qssf="site_policies:Lifo")
+    assert registry.load("lifo").summary == "the last is the first"
+    assert isinstance(registry.load("qssf"), Qssf)
+    names = [info.name for info in registry.describe_all()]
+    assert names == ["qssf", "fifo", "fewest-gpus", "lifo"]
+
+
+@pytest.mark.parametrize(
+    "value", ["site_broken:Lifo", "site_policies:Missing", "site_policies:NotAPolicy"]
+)
+def test_a_broken_plugin_is_reported_and_hides_nothing(plugins, value):
+    plugins(bad=value)
+    with pytest.raises(ConfigError, match="bad"):
+        registry.load("bad")
+    infos = registry.describe_all()
+    assert [info.name for info in infos] == ["qssf", "fifo", "fewest-gpus", "bad"]
+    assert "bad" in infos[-1].problem
+    assert not any(info.problem for info in infos[:-1])
+
+
+def test_descriptions_tell_what_a_policy_is():
+    qssf, fifo, _ = registry.describe_all()
+    assert qssf.needs_prediction
+    assert not fifo.needs_prediction
+    assert fifo.summary == Fifo.summary
+    assert [knob.name for knob in qssf.knobs] == ["span_octaves"]
+    assert qssf.requires == (Capability.REORDER,)
+    assert qssf.origin == "gsched.policy.qssf"
