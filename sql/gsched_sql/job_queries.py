@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, literal, or_, select
 
 from gsched.model.history import PastJob
 from gsched.model.job import JobState
@@ -75,7 +75,9 @@ def _conditions(conn: Connection, wanted: HistoryFilter) -> list[ColumnElement[b
     if wanted.tenants:
         found.append(c.tenant_id.in_(find(conn, tenants, wanted.tenants).values()))
     if wanted.partitions:
-        found.append(c.partition.in_(wanted.partitions))
+        # A pending job may name several partitions: "gpu,cpu".
+        listed = literal(",") + c.partition + ","
+        found.append(or_(*(listed.contains(f",{p},", autoescape=True) for p in wanted.partitions)))
     if wanted.states:
         found.append(c.state.in_([state.value for state in wanted.states]))
     if wanted.names:

@@ -30,7 +30,7 @@ def collect(engine: Engine) -> HistoryStats:
             revision=REVISION,
             rows=_rows(conn),
             states={row.state: row.jobs for row in conn.execute(named_query("states"))},
-            unknown_states=dict(conn.execute(texts).tuples().all()),
+            unknown_states={row.state_text: row.attempts for row in conn.execute(texts)},
             first_submit=totals.first_submit,
             last_end=totals.last_end,
             finished_jobs=int(totals.finished_jobs or 0),

@@ -11,6 +11,7 @@ import pytest
 
 from gsched.app.submit import find_script
 from gsched.jobscript.command_line import SBATCH, scan
+from gsched.testbed.wait import wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -150,24 +151,25 @@ def test_a_script_behind_a_pipe_is_handed_on(bed, folder):
 
 def test_a_submission_from_inside_a_job_starts_clean(bed, folder):
     """What Slurm told the outer job (its id, its binding) is not in the inner job's way."""
-    inner = folder / "inner.sh"
-    inner.write_text("#!/bin/sh\nenv >inner.env\n")
-    outer = folder / "outer.sh"
-    outer.write_text(f"#!/bin/sh\n#SBATCH -c2 -J outer\n{GSCHED} submit -W -c1 -J inner inner.sh\n")
-    done = bed.run([GSCHED, "submit", "--wait", "outer.sh"], cwd=folder)
-    assert done.returncode == 0, done.stderr
-    variables = dict(
-        line.partition("=")[::2] for line in (folder / "inner.env").read_text().splitlines()
-    )
-    assert variables["SLURM_JOB_NAME"] == "inner"
-    assert variables["SLURM_CPUS_PER_TASK"] == "1"
-    plain = {name for name in variables if name.startswith(("SLURM_", "SBATCH_"))}
-    done = bed.run(["sbatch", "--wait", "-c1", "-J", "inner", "inner.sh"], cwd=folder)
-    assert done.returncode == 0, done.stderr
-    direct = dict(
-        line.partition("=")[::2] for line in (folder / "inner.env").read_text().splitlines()
-    )
-    assert plain == {name for name in direct if name.startswith(("SLURM_", "SBATCH_"))}
+    (folder / "inner.sh").write_text("#!/bin/sh\nenv >$1.part\nmv $1.part $1\n")
+    inner = "submit -c1 -J inner -o /dev/null inner.sh"
+    (folder / "outer.sh").write_text(f"#!/bin/sh\n{GSCHED} {inner} nested\n")
+    for argv in (
+        ["sbatch", "-c2", "-J", "outer", "-o", "/dev/null", "outer.sh"],
+        [GSCHED, *inner.split(), "direct"],
+    ):
+        done = bed.run(argv, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    wait_for(lambda: all((folder / n).exists() for n in ("nested", "direct")), "both jobs", 60)
+    nested, direct = slurm_variables(folder / "nested"), slurm_variables(folder / "direct")
+    assert nested["SLURM_JOB_NAME"] == "inner"
+    assert nested["SLURM_CPUS_PER_TASK"] == "1"
+    assert nested.keys() == direct.keys()
+
+
+def slurm_variables(path):
+    variables = dict(line.partition("=")[::2] for line in path.read_text().splitlines())
+    return {n: v for n, v in variables.items() if n.startswith(("SLURM", "SBATCH_"))}
 
 
 def test_exit_codes_are_sbatchs_own(bed, folder):

@@ -76,6 +76,7 @@ def start(name: str | None, root: Path | None, **wanted: Any) -> None:
       eval "$(gsched testbed start --nodes 8)" && sinfo
     """
     from gsched.testbed.cluster import Testbed
+    from gsched.testbed.environment import exports
     from gsched.testbed.spec import TestbedSpec
 
     bed = Testbed(TestbedSpec(root=_root(name, root), **_given(wanted)))
@@ -87,8 +88,8 @@ def start(name: str | None, root: Path | None, **wanted: Any) -> None:
         if started.already_running
         else f"testbed {bed.spec.root}: {bed.spec.num_nodes} nodes up in {started.duration_s:.1f} s"
     )
-    click.echo(f"export SLURM_CONF={shlex.quote(str(bed.layout.slurm_conf))}")
-    click.echo(f"export GSCHED_CONFIG={shlex.quote(str(bed.layout.gsched_toml))}")
+    for variable, value in exports(bed.layout).items():
+        click.echo(f"export {variable}={shlex.quote(value)}")
 
 
 @testbed.command()

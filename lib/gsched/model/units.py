@@ -154,7 +154,7 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
 
 def _gres_item(item: str, whole: str) -> Gres:
     item = re.sub(r"^gres[:/]", "", item)
-    name, *rest = re.split(r"[:=]", item)
+    name, *rest = (part for part in re.split(r"[:=]", item) if part != "no_consume")
     if name == "" or len(rest) > 2:
         raise DataError(f"not a GRES: {item!r} in {whole!r}")
     count = 1

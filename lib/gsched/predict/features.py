@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gsched.model.job import UNLIMITED_S
 from gsched.predict.attributes import JobAttributes
 from gsched.predict.names import masked, nearest
 
@@ -28,7 +29,7 @@ _LAST_TIME = 2**33  # epoch seconds, in the year 2242; later ones are nonsense
 
 
 class FeatureEncoder:
-    """Codes categories as learnt from past jobs; what it has not seen becomes NaN (unknown).
+    """Codes categories as learnt from past jobs; a value it has not seen becomes NaN (unknown).
 
     Name clusters are led by the most frequent masked names; a name belongs to the most similar
     leader.
@@ -54,7 +55,7 @@ class FeatureEncoder:
         return cls(codes, leaders)
 
     def matrix(self, jobs: Sequence[JobAttributes]) -> NDArray[np.float64]:
-        """One row a job, one column a name of FEATURES, NaN for unknown."""
+        """One row a job, one column a name of FEATURES, NaN for an unknown category."""
         rows = [self._row(job) for job in jobs]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(FEATURES))
 
@@ -68,7 +69,7 @@ class FeatureEncoder:
             job.num_gpus,
             job.num_cpus,
             job.num_nodes,
-            np.nan if job.time_limit_s is None else job.time_limit_s,
+            UNLIMITED_S if job.time_limit_s is None else job.time_limit_s,
             submitted.month,
             submitted.weekday(),
             submitted.hour,

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-from gsched.errors import UsageError
+from gsched.errors import UnavailableError, UsageError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.history import Batch
-from gsched.slurm import parse_config, parse_queue, parse_sacct
+from gsched.slurm import parse_config, parse_priority, parse_queue, parse_sacct
+from gsched.slurm.fields import new_separator
 from gsched.slurm.records import (
     FreeText,
     PriorityRow,
@@ -22,7 +23,7 @@ from gsched.slurm.run import Completed, is_unreachable, run
 MAX_SITE_FACTOR = 2**31 - 4
 """Slurm stores SiteFactor with an offset of 2^31; beyond this it takes no value."""
 
-_IDS_PER_CALL = 1000
+_MOST_IDS = 1000
 _UPDATABLE_ID = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 
 Privilege = Literal["root", "slurm-user", "admin", "operator", "user"]
@@ -95,7 +96,7 @@ class CommandClient:
 
     def queue(self, states: Literal["live", "all"] = "live") -> QueueListing:
         """See SlurmClient."""
-        separator = parse_queue.new_separator()
+        separator = new_separator()
         chosen = ("--states=all",) if states == "all" else ()
         form = parse_queue.squeue_format(parse_queue.QUEUE_FIELDS, separator)
         text = self._output("squeue", "-h", "-a", "--local", "--noconvert", *chosen, "-O", form)
@@ -103,26 +104,23 @@ class CommandClient:
 
     def free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
         """See SlurmClient."""
-        wanted = list(dict.fromkeys(raw_ids))
-        texts: dict[int, FreeText] = {}
-        for begin in range(0, len(wanted), _IDS_PER_CALL):
-            texts |= self._free_text(wanted[begin : begin + _IDS_PER_CALL])
-        return {raw_id: texts[raw_id] for raw_id in wanted if raw_id in texts}
-
-    def _free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
-        separator = parse_queue.new_separator()
+        if not raw_ids:
+            return {}
+        separator = new_separator()
         form = parse_queue.squeue_format(parse_queue.FREE_TEXT_FIELDS, separator)
-        ids = ",".join(map(str, raw_ids))
-        answer = self._run("squeue", "-h", "-a", "--local", "--states=all", "-j", ids, "-O", form)
+        # Slurm sends all jobs in any case; -j only thins out what squeue prints.
+        chosen = ("-j", ",".join(map(str, raw_ids))) if len(raw_ids) <= _MOST_IDS else ()
+        answer = self._run("squeue", "-h", "-a", "--local", "--states=all", *chosen, "-O", form)
         if "Invalid job id" in answer.stderr:  # squeue -j fails when its only job is gone
             return {}
-        return parse_queue.parse_free_text(answer.check().stdout, separator)
+        texts = parse_queue.parse_free_text(answer.check().stdout, separator)
+        return {raw_id: texts[raw_id] for raw_id in raw_ids if raw_id in texts}
 
     def priorities(self) -> Mapping[int, PriorityRow]:
         """See SlurmClient."""
-        separator = parse_queue.new_separator()
-        form = parse_queue.sprio_format(separator)
-        return parse_queue.parse_priorities(
+        separator = new_separator()
+        form = parse_priority.sprio_format(separator)
+        return parse_priority.parse_priorities(
             self._output("sprio", "-h", "--local", "-o", form), separator
         )
 
@@ -162,8 +160,14 @@ class CommandClient:
 
     def accounting(self, since: int, until: int) -> Batch:
         """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
-        separator = parse_queue.new_separator()
-        tracked = self.config().get("AccountingStorageTRES").split(",")
+        config = self.config()
+        if not _has_slurmdbd(config):
+            raise UnavailableError(
+                "this cluster has no slurmdbd, so sacct knows no jobs",
+                "set up slurmdbd, or JobCompType=jobcomp/filetxt",
+            )
+        separator = new_separator()
+        tracked = config.get("AccountingStorageTRES").split(",")
         text = self._output(*parse_sacct.sacct_argv(since, until, separator))
         return parse_sacct.parse_sacct(text, separator, counts_gpus="gres/gpu" in tracked)
 
@@ -174,13 +178,17 @@ class CommandClient:
             return "root"
         if config.get("SlurmUser").partition("(")[0] == user:
             return "slurm-user"
-        if config.get("AccountingStorageType") != "accounting_storage/slurmdbd":
+        if not _has_slurmdbd(config):
             return "user"
         text = self._output(
             "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "format=adminlevel"
         )
         levels: dict[str, Privilege] = {"Administrator": "admin", "Operator": "operator"}
         return levels.get(text.strip(), "user")
+
+
+def _has_slurmdbd(config: SlurmConfig) -> bool:
+    return config.get("AccountingStorageType") == "accounting_storage/slurmdbd"
 
 
 def _update_line(slurm_id: str, value: int) -> str:

@@ -12,17 +12,17 @@ from gsched.model.job import UNLIMITED_S
 from gsched.model.units import (
     UNSET,
     count_gres,
+    parse_count,
     parse_gres,
+    parse_memory,
     parse_time_limit,
     parse_tres,
     tres_gres,
 )
-from gsched.slurm.parse_queue import parse_time
+from gsched.slurm.fields import parse_time
 from gsched.slurm.records import SlurmConfig
 
-_PAIR = re.compile(
-    r"(?P<key>[A-Za-z][\w:/.]*)=(?P<value>.*?)(?= +[A-Za-z][\w:/.]*=|\s*$)", re.DOTALL
-)
+_NEXT_KEY = re.compile(r" +(?=[A-Za-z][\w:/.]*=)")
 
 # Suffixes of node states in sinfo(1) and scontrol(1).
 _STATE_SYMBOLS = {
@@ -52,14 +52,18 @@ def parse_config(text: str) -> SlurmConfig:
 
 
 def _records(text: str, first_key: str) -> Iterator[dict[str, str]]:
-    """The lines of ``scontrol -o`` that describe something, by key; the first of a key counts."""
+    """The lines of ``scontrol -o`` that describe something, by key.
+
+    The first of a key counts: free text (Reason, Comment) stands behind what it could imitate.
+    """
     for line in text.splitlines():
         if not line.startswith(f"{first_key}="):
             continue  # "No reservations in the system"
         record: dict[str, str] = {}
-        for pair in _PAIR.finditer(line):
-            value = pair["value"].strip()
-            record.setdefault(pair["key"], "" if value in UNSET else value)
+        for pair in _NEXT_KEY.split(line):
+            key, _, value = pair.partition("=")
+            value = value.strip()
+            record.setdefault(key, "" if value in UNSET else value)
         yield record
 
 
@@ -83,8 +87,8 @@ def _node(record: dict[str, str]) -> NodeView:
         name=record["NodeName"],
         state=state,
         flags=flags,
-        num_cpus=int(record.get("CPUEfctv") or record.get("CPUTot") or 0),
-        mem_bytes=int(record.get("RealMemory") or 0) * 2**20,
+        num_cpus=parse_count(record.get("CPUEfctv") or record.get("CPUTot") or "0"),
+        mem_bytes=parse_memory(record.get("RealMemory") or "0").num_bytes,
         gpus=((("", untyped),) if untyped else ()) + kinds,
         partitions=_items(record.get("Partitions", "")),
         features=_items(record.get("ActiveFeatures", "")),

@@ -15,7 +15,8 @@ from datetime import datetime
 from gsched.errors import DataError
 from gsched.model.history import AttemptRecord, Reject
 from gsched.model.job import JobState
-from gsched.model.units import UNSET, count_gres, parse_time_limit, parse_tres, tres_gres
+from gsched.model.units import UNSET, count_gres, parse_tres, tres_gres
+from gsched.slurm.fields import time_limit
 from gsched.slurm.parse_sacct import parse_exit_code, tres_tuple
 from gsched.slurm.states import parse_state
 
@@ -137,7 +138,7 @@ def _attempt(fields: Mapping[str, str], cluster: str) -> AttemptRecord:
         eligible_time=_local_time(fields["EligibleTime"]),
         start_time=_local_time(fields["StartTime"]) if has_run else None,
         end_time=_local_time(fields["EndTime"]),
-        time_limit_s=parse_time_limit(fields["TimeLimit"]),
+        time_limit_s=time_limit(fields["TimeLimit"]),
         num_nodes=int(fields["NodeCnt"]) or None,
         num_cpus=int(fields["ProcCnt"]) or None,
         num_gpus=count_gres(tres_gres(tres), "gpu")[0] if counts_gpus else None,

@@ -1,14 +1,8 @@
-"""Output of squeue(1) and sprio(1) → records. Pure functions.
-
-Every field is followed by a separator that is drawn anew for each call, so that no text of a user
-can imitate it; the whole output is cut at it and dealt out in records of a fixed number of fields.
-"""
+"""Output of squeue(1) → records. Pure."""
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from gsched.errors import DataError
@@ -20,11 +14,11 @@ from gsched.model.units import (
     count_gres,
     parse_count,
     parse_gres,
-    parse_time_limit,
     parse_tres,
     tres_gres,
 )
-from gsched.slurm.records import FreeText, PriorityRow, QueueListing, QueueRow
+from gsched.slurm.fields import parse_time, split_records, time_limit
+from gsched.slurm.records import FreeText, QueueListing, QueueRow
 from gsched.slurm.states import parse_state
 
 QUEUE_FIELDS = (
@@ -36,33 +30,11 @@ QUEUE_FIELDS = (
     "Dependency", "Licenses",
 )  # fmt: skip
 FREE_TEXT_FIELDS = ("JobID", "Name", "Comment")
-PRIORITY_COMPONENTS = ("age", "assoc", "fairshare", "jobsize", "partition", "qos", "tres")
-_PRIORITY_LETTERS = ("i", "Y", "S", "N", "A", "B", "F", "J", "P", "Q", "T")
-
-
-def new_separator() -> str:
-    """A separator that nobody could have put into a job: control characters and 64 random bits."""
-    return f"\x1f{os.urandom(8).hex()}\x1e"
 
 
 def squeue_format(fields: Sequence[str], separator: str) -> str:
     """The argument of ``squeue -O``."""
     return ",".join(f"{field}:{separator}" for field in fields)
-
-
-def sprio_format(separator: str) -> str:
-    """The argument of ``sprio -o``."""
-    return "".join(f"%{letter}{separator}" for letter in _PRIORITY_LETTERS)
-
-
-def split_records(text: str, separator: str, width: int) -> Iterator[list[str]]:
-    """The records of an output as lists of `width` fields; the last one is shorter when cut."""
-    fields = text.split(separator)
-    fields.pop()  # the line end after the last record
-    for begin in range(0, len(fields), width):
-        record = fields[begin : begin + width]
-        record[0] = record[0].removeprefix("\n")
-        yield record
 
 
 def parse_queue(text: str, separator: str) -> QueueListing:
@@ -117,7 +89,7 @@ def _queue_row(record: list[str]) -> QueueRow:
         eligible_time=parse_time(eligible),
         start_time=parse_time(start),
         end_time=parse_time(end),
-        time_limit_s=_time_limit(limit),
+        time_limit_s=time_limit(limit),
         min_nodes=nodes,
         max_nodes=max(nodes, _count(max_nodes, nodes)),
         num_cpus=_count(num_cpus, 0),
@@ -146,18 +118,6 @@ def _list(value: str) -> tuple[str, ...]:
     return tuple(item for item in _text(value).split(",") if item)
 
 
-def parse_time(value: str) -> int | None:
-    """Epoch seconds as Slurm prints them with SLURM_TIME_FORMAT=%s; None where it has none."""
-    if value.isdecimal():
-        return int(value) or None
-    if value in UNSET:
-        return None
-    raise DataError(f"not an epoch time: {value!r}")
-
-
-_time_limit = lru_cache(maxsize=4096)(parse_time_limit)
-
-
 @lru_cache(maxsize=4096)
 def _count(value: str, default: int) -> int:
     """A count; of ``2-4`` the first. `default` where Slurm shows none."""
@@ -178,50 +138,52 @@ def _resources(
     """TRES, GPUs, their types, shards and bytes of memory: totals over all nodes.
 
     `tres_text` holds GPUs only on a cluster that accounts for them (slurmdbd); else they come from
-    the request. ``--gpus`` is the total whatever else is asked for.
+    the request.
     """
     tres = parse_tres(tres_text)
     accounted = tres_gres(tres)
-    requested = next(
-        (
-            _times(parse_gres(text), factor)
-            for text, factor in (
-                (per_job, 1),
-                (per_node, nodes),
-                (per_task, tasks),
-                (per_socket, nodes * _sockets(sockets)),
-            )
-            if count_gres(parse_gres(text), "gpu")[0]
-        ),
-        (),
-    )
     num_gpus, kinds = count_gres(accounted, "gpu")
-    if not num_gpus:
-        num_gpus, kinds = count_gres(requested, "gpu")
-    elif not kinds:  # the site accounts for gres/gpu but not for its types
-        kinds = count_gres(requested, "gpu")[1]
-    shards = (
-        count_gres(accounted, "shard")[0]
-        or count_gres(_times(parse_gres(per_node), nodes), "shard")[0]
-    )
+    if not kinds:  # the site does not account for GPUs, or not for their types
+        wanted, kinds = count_gres(
+            _requested(per_job, per_node, per_socket, per_task, nodes, tasks, sockets), "gpu"
+        )
+        num_gpus = num_gpus or wanted
+    untyped = num_gpus - sum(count for _, count in kinds)
     options = tuple(GpuOption(kind, count) for kind, count in kinds)
-    if num_gpus and not options:
-        options = (GpuOption(None, num_gpus),)
-    return (
-        tuple(Tres(name, count) for name, count in tres.items()),
-        num_gpus,
-        options,
-        shards,
-        tres.get("mem", 0),
-    )
+    if untyped > 0:
+        options += (GpuOption(None, untyped),)
+    shards, _ = count_gres(accounted, "shard")
+    if not shards:
+        shards, _ = count_gres(_times(parse_gres(per_node), nodes), "shard")
+    records = tuple(Tres(name, count) for name, count in tres.items())
+    return records, num_gpus, options, shards, tres.get("mem", 0)
+
+
+def _requested(
+    per_job: str,
+    per_node: str,
+    per_socket: str,
+    per_task: str,
+    nodes: int,
+    tasks: int,
+    sockets: str,
+) -> tuple[Gres, ...]:
+    """The GPUs of the first spelling that names some: ``--gpus`` is the total, if given at all."""
+    num_sockets = nodes * (int(sockets) if sockets.isdecimal() else 1)
+    for text, factor in (
+        (per_job, 1),
+        (per_node, nodes),
+        (per_task, tasks),
+        (per_socket, num_sockets),
+    ):
+        entries = _times(parse_gres(text), factor)
+        if count_gres(entries, "gpu")[0]:
+            return entries
+    return ()
 
 
 def _times(entries: tuple[Gres, ...], factor: int) -> tuple[Gres, ...]:
     return tuple(Gres(entry.name, entry.kind, entry.count * factor) for entry in entries)
-
-
-def _sockets(text: str) -> int:
-    return int(text) if text.isdecimal() else 1
 
 
 def parse_free_text(text: str, separator: str) -> dict[int, FreeText]:
@@ -236,44 +198,3 @@ def parse_free_text(text: str, separator: str) -> dict[int, FreeText]:
         raw_id, name, comment = record
         texts[int(raw_id)] = FreeText(name, "" if comment == "(null)" else comment)
     return texts
-
-
-def parse_priorities(text: str, separator: str) -> dict[int, PriorityRow]:
-    """The rows of ``sprio -h -o`` by raw id. Raises DataError when the output is cut short."""
-    rows: dict[int, PriorityRow] = {}
-    for record in split_records(text, separator, len(_PRIORITY_LETTERS)):
-        if len(record) != len(_PRIORITY_LETTERS):
-            raise DataError(f"sprio gave a broken record: {record!r}")
-        row = _priority_row([field.strip() for field in record])
-        rows[row.raw_id] = row
-    return rows
-
-
-def _priority_row(record: list[str]) -> PriorityRow:
-    try:
-        raw_id, total, site_factor, nice, *weighted = record
-        *plain, tres = weighted
-        points = [round(float(value or 0)) for value in plain] + [_tres_points(tres)]
-        return PriorityRow(
-            raw_id=int(raw_id),
-            total=round(float(total)),
-            site_factor=round(float(site_factor)),
-            nice=int(nice),
-            components=dict(zip(PRIORITY_COMPONENTS, points, strict=True)),
-            is_manual=_is_manual(round(float(total)), points, int(site_factor) - int(nice)),
-        )
-    except ValueError:
-        raise DataError(f"sprio gave a row that is none: {record!r}") from None
-
-
-def _tres_points(text: str) -> int:
-    """Sum of ``cpu=0,gres/gpu=125``: the weighted TRES component is a list."""
-    return sum(round(float(value)) for value in re.findall(r"=(-?\d+(?:\.\d+)?)", text))
-
-
-def _is_manual(total: int, points: list[int], adjustment: int) -> bool:
-    """Whether an admin has set this priority: no factor counts, and the total is not their sum.
-
-    Slurm never lets a computed priority fall below 1.
-    """
-    return not any(points) and abs(total - max(1, adjustment)) > 1

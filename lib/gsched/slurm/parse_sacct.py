@@ -13,11 +13,10 @@ from gsched.model.units import (
     UNSET,
     count_gres,
     parse_count,
-    parse_time_limit,
     parse_tres,
     tres_gres,
 )
-from gsched.slurm.parse_queue import parse_time, split_records
+from gsched.slurm.fields import parse_time, split_records, time_limit
 from gsched.slurm.states import parse_state
 
 FIELDS = (
@@ -101,7 +100,7 @@ def _attempt(row: Mapping[str, str], counts_gpus: bool) -> AttemptRecord | None:
         eligible_time=parse_time(row["Eligible"]),
         start_time=None if never_started else parse_time(row["Start"]),
         end_time=parse_time(row["End"]),
-        time_limit_s=parse_time_limit(row["Timelimit"]),
+        time_limit_s=time_limit(row["Timelimit"]),
         num_nodes=_count(row["NNodes"]),
         num_cpus=_count(row["NCPUS"]),
         num_gpus=num_gpus if counts_gpus else None,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import gsched
 from gsched.errors import DataError, TryAgainError, UnavailableError, UsageError
-from gsched.testbed import conf, environment, processes
+from gsched.testbed import conf, environment, loopback, processes
 from gsched.testbed.daemons import Daemons
 from gsched.testbed.layout import (
     TEMPORARY_PREFIX,
@@ -263,7 +263,10 @@ class Testbed:
             device.unlink(missing_ok=True)
             device.symlink_to(os.devnull)
         texts = {
-            "slurm.conf": conf.slurm_conf(spec, layout, ports, environment.own_user()),
+            "slurm.conf": conf.slurm_conf(
+                spec, layout, ports, environment.own_user(), loopback.variables()
+            ),
+            "task_prolog": conf.task_prolog(loopback.variables()),
             "gres.conf": conf.gres_conf(spec, layout),
             "cgroup.conf": conf.cgroup_conf(),
             "gsched.toml": conf.gsched_toml(spec, layout),
@@ -273,7 +276,7 @@ class Testbed:
         for name, text in texts.items():
             file = layout.etc / name
             file.write_text(text, encoding="utf-8")
-            file.chmod(0o755 if name.startswith("node_") else 0o644)
+            file.chmod(0o644 if file.suffix else 0o755)
         (layout.etc / "plugstack.conf").touch()
 
     def _start_daemons(self, ports: Ports) -> None:

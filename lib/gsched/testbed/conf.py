@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from gsched.testbed.layout import Layout
@@ -14,8 +15,17 @@ ACCOUNTING_DATABASE = "slurm_acct_db"
 _REPEATABLE = frozenset({"nodename", "partitionname", "nodeset", "downnodes"})
 
 
-def slurm_conf(spec: TestbedSpec, layout: Layout, ports: Ports, slurm_user: str) -> str:
-    """slurm.conf. A key in `spec.extra_conf` takes the place of ours."""
+def slurm_conf(
+    spec: TestbedSpec,
+    layout: Layout,
+    ports: Ports,
+    slurm_user: str,
+    job_variables: Mapping[str, str],
+) -> str:
+    """slurm.conf. A key in `spec.extra_conf` takes the place of ours.
+
+    With `job_variables`, jobs get them through the task prolog, see `task_prolog`.
+    """
     ours = [
         *_identity(spec, layout, ports, slurm_user),
         *_paths(layout),
@@ -23,6 +33,7 @@ def slurm_conf(spec: TestbedSpec, layout: Layout, ports: Ports, slurm_user: str)
         *_accounting(spec, layout, ports),
         *_power_saving(spec, layout),
         *_nodes(spec, ports),
+        *([f"TaskProlog={layout.etc}/task_prolog"] if job_variables else []),
     ]
     replaced = {_key(line) for line in spec.extra_conf} - _REPEATABLE
     kept = [line for line in ours if _key(line) not in replaced]
@@ -138,6 +149,12 @@ def _nodes(spec: TestbedSpec, ports: Ports) -> list[str]:
 def gpu_device(layout: Layout, index: int) -> Path:
     """The file that stands for a GPU. A count without files would leave the nodes INVALID."""
     return layout.root / "dev" / f"gpu{index}"
+
+
+def task_prolog(job_variables: Mapping[str, str]) -> str:
+    """The program that gives jobs variables, however little of an environment they came with."""
+    lines = (f"echo export {shlex.quote(f'{k}={v}')}\n" for k, v in job_variables.items())
+    return "#!/bin/sh\n" + "".join(lines)
 
 
 def gres_conf(spec: TestbedSpec, layout: Layout) -> str:

@@ -6,6 +6,7 @@ import secrets
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from gsched.errors import UnavailableError
@@ -37,7 +38,10 @@ class Daemons:
     def __init__(self, spec: TestbedSpec, layout: Layout) -> None:
         self._spec = spec
         self._layout = layout
-        self._environment = processes.daemon_environment(layout, environment.search_path())
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        return processes.daemon_environment(self._layout, environment.search_path())
 
     def start_munged(self) -> None:
         """Start munged with a key of the testbed's own."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gsched.errors import PermissionDeniedError, UnavailableError, UsageError
+from gsched.testbed import loopback
 from gsched.testbed.layout import Layout
 from gsched.testbed.processes import MARK
 from gsched.testbed.spec import Accounting
@@ -56,7 +57,7 @@ def search_path() -> str:
 
 
 def check_programs(accounting: Accounting) -> None:
-    """Raise UnavailableError that names the packages of the programs that are missing."""
+    """Raise UnavailableError that names the packages of what is missing."""
     wanted = _SLURM_PROGRAMS + (_DATABASE_PROGRAMS if accounting == "slurmdbd" else ())
     path = search_path()
     missing = {
@@ -65,6 +66,8 @@ def check_programs(accounting: Accounting) -> None:
         for program in programs
         if shutil.which(program, path=path) is None
     }
+    if not loopback.is_local_name() and loopback.find_library() is None:
+        missing[loopback.LIBRARY] = loopback.PACKAGE
     if missing:
         packages = " ".join(dict.fromkeys(missing.values()))
         raise UnavailableError(
@@ -72,15 +75,19 @@ def check_programs(accounting: Accounting) -> None:
         )
 
 
+def exports(layout: Layout) -> dict[str, str]:
+    """What a shell must export to use the testbed."""
+    return {
+        "SLURM_CONF": str(layout.slurm_conf),
+        "GSCHED_CONFIG": str(layout.gsched_toml),
+        **loopback.variables(),
+    }
+
+
 def command_environment(layout: Layout, user: str | None = None) -> dict[str, str]:
     """The caller's environment, turned to the testbed; as `user` with that user's HOME."""
     environment = {key: value for key, value in os.environ.items() if not _FOREIGN.match(key)}
-    environment |= {
-        "PATH": search_path(),
-        "SLURM_CONF": str(layout.slurm_conf),
-        "GSCHED_CONFIG": str(layout.gsched_toml),
-        MARK: str(layout.root),
-    }
+    environment |= {"PATH": search_path(), MARK: str(layout.root), **exports(layout)}
     if user is not None:
         environment |= {"HOME": str(layout.home(user)), "USER": user, "LOGNAME": user}
     return environment

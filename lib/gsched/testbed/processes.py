@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsched.errors import UnavailableError
+from gsched.testbed import loopback
 from gsched.testbed.layout import Layout, Owner
 
 MARK = "GSCHED_TESTBED"
@@ -130,6 +131,7 @@ def daemon_environment(layout: Layout, path: str) -> dict[str, str]:
         "HOME": str(layout.root),
         "SLURM_CONF": str(layout.slurm_conf),
         MARK: str(layout.root),
+        **loopback.variables(),
     }
 
 

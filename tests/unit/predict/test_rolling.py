@@ -162,7 +162,7 @@ def test_the_state_survives_json(rows):
         {"recent": [[1, 2, "3"]]},
         {"recent": [[1, 2.5, 3]]},
         {"recent": None},
-        {"sizes": []},
+        {"sizes": [[1, 2, 3]]},
         {"users": {"ann": {}}},
         {"users": {"ann": []}},
     ],

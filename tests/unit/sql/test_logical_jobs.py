@@ -27,8 +27,7 @@ class Live:
 
 
 def epochs(history, *records):
-    """Ingest each record by itself, in every order in turn; the epochs must not differ."""
-    found = set()
+    """Ingest the records one by one; gives (epoch, submit times of its attempts) of all jobs."""
     for record in records:
         history.ingest(batch(record), source_key=None)
     jobs = history.jobs(HistoryFilter())

@@ -1,0 +1,116 @@
+"""`gsched db` and `gsched history` as a user meets them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.history import attempt, batch
+
+from gsched.model.history import Reject
+from gsched.model.job import JobState
+from gsched_sql import History
+
+
+@pytest.fixture
+def filled(gsched, environment):
+    assert gsched("db", "init").returncode == 0
+    with History.open(f"sqlite:///{environment['GSCHED_STATE_DIR']}/history.db") as history:
+        history.ingest(
+            batch(
+                attempt(1, 1000, name="two\nlines \x1b[31m"),
+                attempt(2, 2000, user="bob", state=JobState.FAILED),
+                attempt(3, 3000, array_task=4, num_gpus=None, allocated=()),
+                rejects=[Reject("sacct", 1, "why", "raw")],
+            ),
+            source_key="s",
+        )
+    return gsched
+
+
+def test_init_says_what_it_did_and_is_content_the_second_time(gsched):
+    first = gsched("db", "init")
+    assert (first.returncode, first.stdout) == (0, "")
+    assert first.stderr.startswith("gsched: made ")
+    assert "is up to date (schema " in gsched("db", "init").stderr
+    document = json.loads(gsched("db", "init", "--json").stdout)
+    assert document["schema_before"] == document["schema"]
+
+
+def test_without_a_database_every_command_says_how_to_make_one(gsched):
+    for words in (["history"], ["db", "stats"], ["db", "ingest"]):
+        answer = gsched(*words)
+        assert (answer.returncode, answer.stdout) == (78, ""), words
+        assert answer.stderr.endswith("hint: run `gsched db init`\n")
+
+
+def test_history_shows_hostile_names_harmlessly(filled):
+    answer = filled("history")
+    assert answer.returncode == 0
+    lines = answer.stdout.splitlines()
+    assert lines[0].split() == [
+        "JOBID", "USER", "ACCOUNT", "PARTITION", "NAME", "STATE", "GPUS", "SUBMIT", "QUEUED",
+        "RUN", "ATTEMPTS",
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines[1:]] == ["3_4", "2", "1"]
+    assert "two\\nlines \\x1b[31m" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (["-u", "bob,nobody"], ["2"]),
+        (["-s", "f"], ["2"]),
+        (["-s", "FAILED,CD"], ["3_4", "2", "1"]),
+        (["-j", "3"], ["3_4"]),
+        (["-j", "3_4"], ["3_4"]),
+        (["-j", "3_5"], []),
+        (["-E", "1970-01-01T00:40+00:00"], ["2", "1"]),
+        (["-n", "train", "-A", "lab1", "-p", "gpu"], ["3_4", "2"]),
+        (["--limit", "1"], ["3_4"]),
+    ],
+)
+def test_history_can_be_narrowed(filled, words, ids):
+    document = json.loads(filled("history", "--json", *words).stdout)
+    assert [job["job"] for job in document["jobs"]] == ids
+    assert document["more"] == ("--limit" in words)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-s", "SLEEPING"], "no such state: 'SLEEPING'"),
+        (["-S", "yesterweek"], "not a time: 'yesterweek'"),
+        (["-j", "7_[1-3]"], "one job or one array task at a time"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(filled, words, told):
+    answer = filled("history", *words)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert told in answer.stderr
+
+
+def test_stats_tell_over_what_a_sum_is(filled):
+    lines = filled("db", "stats").stdout.splitlines()
+    assert "GPU time" in (line := next(x for x in lines if x.startswith("GPU time")))
+    assert line.split(None, 2)[2] == "6:40 over 2 of 3 finished jobs"
+    document = json.loads(filled("db", "stats", "--json").stdout)
+    assert (document["gpu_time_s"], document["gpu_time_jobs"]) == (400, 2)
+    assert document["rows"]["rejects"] == 1
+
+
+def test_a_rejected_row_makes_ingest_fail_once(filled, stand_in, environment):
+    scontrol, squeue = stand_in("scontrol"), stand_in("squeue")
+    scontrol.answers("ClusterName = alpha\nJobCompType = jobcomp/none\n")
+    squeue.answers("one line that is no record\n")
+    answer = filled("db", "ingest", "--json")
+    assert answer.returncode == 65
+    document = json.loads(answer.stdout)
+    assert document["cluster"] == "alpha"
+    assert document["sources"]["squeue"]["rejected"] == document["rejected_new"] == 1
+    assert "not understood" in answer.stderr
+    again = filled("db", "ingest")
+    assert again.returncode == 0
+    assert again.stdout.splitlines()[1].split() == ["squeue", "1", "0", "0", "0", "1", "0"]
+    squeue.answers("another such line\n")
+    assert filled("db", "ingest", "--keep-going").returncode == 0

@@ -1,0 +1,236 @@
+"""Which sources an ingest reads, from where on, and what a failure in between leaves."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.history import CLUSTER, attempt, batch
+
+from gsched.app import ingest as ingest_module
+from gsched.app.ingest import SACCT_OVERLAP_S, SACCT_WINDOW_S, ingest
+from gsched.config.settings import PredictSettings, Settings, SlurmSettings
+from gsched.errors import ConfigError, UnavailableError
+from gsched.model.history import Reject
+from gsched.model.job import JobState
+from gsched.slurm.records import FreeText, QueueListing, QueueRow, SlurmConfig
+from gsched_sql import History, HistoryFilter
+
+NOW = 1_800_000_000
+JOBCOMP = Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "jobcomp.txt"
+WEEKS = Settings(predict=PredictSettings(history_days=21))
+
+
+def row(job_id, **facts):
+    """A job that waits."""
+    waiting = {
+        "raw_id": job_id,
+        "job_id": job_id,
+        "array_task": None,
+        "het_offset": None,
+        "array_tasks": "",
+        "is_unsplit_array": False,
+        "state": JobState.PENDING,
+        "state_text": "PENDING",
+        "reason": "Priority",
+        "user": "alice",
+        "tenant": "lab1",
+        "qos": "normal",
+        "partitions": ("gpu",),
+        "priority": 1,
+        "nice": 0,
+        "submit_time": 1000,
+        "eligible_time": 1000,
+        "start_time": None,
+        "end_time": None,
+        "time_limit_s": 60,
+        "min_nodes": 1,
+        "max_nodes": 1,
+        "num_cpus": 1,
+        "num_gpus": 2,
+        "gpu_options": (),
+        "shards": 0,
+        "mem_bytes": 0,
+        "features": "",
+        "licences": "",
+        "reservation": "",
+        "dependency": "",
+        "restarts": 0,
+        "is_batch": True,
+        "node_list": "",
+    }
+    return QueueRow(**(waiting | facts))
+
+
+class Cluster:
+    """A Slurm that answers from lists and writes down what it was asked."""
+
+    def __init__(self, *, slurmdbd=False, jobcomp=""):
+        self.values = {
+            "ClusterName": CLUSTER,
+            "AccountingStorageType": "accounting_storage/" + ("slurmdbd" if slurmdbd else "none"),
+            "JobCompType": "jobcomp/filetxt" if jobcomp else "jobcomp/none",
+            "JobCompLoc": str(jobcomp),
+        }
+        self.rows = []
+        self.rejects = ()
+        self.windows = []
+        self.asked_texts = []
+        self.fails_from = None
+
+    def config(self):
+        return SlurmConfig(self.values)
+
+    def queue(self, states="live"):
+        assert states == "all"
+        return QueueListing(tuple(self.rows), tuple(self.rejects))
+
+    def free_text(self, raw_ids):
+        self.asked_texts.append(list(raw_ids))
+        return {raw_id: FreeText(f"name {raw_id}", "") for raw_id in raw_ids}
+
+    def accounting(self, since, until):
+        if self.fails_from is not None and until > self.fails_from:
+            raise UnavailableError("slurmdbd does not answer")
+        self.windows.append((since, until))
+        return batch(attempt(len(self.windows), since))
+
+
+@pytest.fixture(scope="module")
+def empty_database(tmp_path_factory):
+    path = tmp_path_factory.mktemp("template") / "history.db"
+    History.create(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def history(empty_database, tmp_path):
+    path = shutil.copy(empty_database, tmp_path / "history.db")
+    with History.open(f"sqlite:///{path}") as opened:
+        yield opened
+
+
+def run(cluster, history, settings=WEEKS, now=NOW, **wanted):
+    return ingest(settings, cluster, history, clock=lambda: now, **wanted)
+
+
+def names(report):
+    return [name for name, _ in report.sources]
+
+
+def test_auto_reads_what_the_cluster_has(history):
+    assert names(run(Cluster(), history)) == ["squeue"]
+    assert names(run(Cluster(jobcomp=JOBCOMP), history)) == ["jobcomp", "squeue"]
+    both = Cluster(slurmdbd=True, jobcomp=JOBCOMP)
+    assert names(run(both, history)) == ["sacct", "squeue"]
+    assert names(run(both, history, source="jobcomp")) == ["jobcomp"]
+    assert names(run(both, history, source="sacct")) == ["sacct"]
+    assert names(run(both, history, source="queue")) == ["squeue"]
+
+
+def test_a_named_file_is_read_in_place_of_slurms(history, tmp_path):
+    with pytest.raises(UnavailableError, match="moved"):
+        run(Cluster(jobcomp=tmp_path / "moved"), history)
+    report = run(Cluster(), history, source="jobcomp", jobcomp_file=JOBCOMP)
+    assert report.total.attempts_new > 0
+    by_settings = replace(WEEKS, slurm=SlurmSettings(jobcomp_file=str(JOBCOMP)))
+    assert names(run(Cluster(), history, by_settings)) == ["jobcomp", "squeue"]
+
+
+@pytest.mark.parametrize("source", ["sacct", "jobcomp"])
+def test_a_source_that_the_cluster_lacks_is_named(history, source):
+    with pytest.raises(ConfigError, match=CLUSTER) as caught:
+        run(Cluster(), history, source=source)
+    assert "--source queue" in caught.value.hint
+
+
+def test_jobcomps_file_is_read_once_and_again_only_with_since(history):
+    cluster = Cluster(jobcomp=JOBCOMP)
+    first = dict(run(cluster, history).sources)["jobcomp"]
+    assert first.rows_in == first.attempts_new + first.rejected + first.unchanged > 0
+    assert all(job.key.cluster == CLUSTER for job in history.jobs(HistoryFilter()))
+    assert dict(run(cluster, history).sources)["jobcomp"].rows_in == 0
+    with History.open(f"sqlite:///{history.stats().location}") as other:
+        again = dict(run(cluster, other, since=0).sources)["jobcomp"]
+    assert (again.rows_in, again.attempts_new, again.attempts_updated) == (first.rows_in, 0, 0)
+    assert again.rejected_new == 0
+
+
+def test_the_first_sacct_reads_the_days_that_count_week_by_week(history):
+    cluster = Cluster(slurmdbd=True)
+    run(cluster, history)
+    begin = NOW - 21 * 86400
+    assert cluster.windows == [
+        (begin + n * SACCT_WINDOW_S, begin + (n + 1) * SACCT_WINDOW_S) for n in range(3)
+    ]
+    run(cluster, history, now=NOW + 60)
+    assert cluster.windows[3:] == [(NOW - SACCT_OVERLAP_S, NOW + 60)]
+
+
+def test_since_reads_further_back_and_never_leaves_a_gap(history):
+    cluster = Cluster(slurmdbd=True)
+    run(cluster, history, since=NOW - 100)
+    run(cluster, history, now=NOW + 50_000, since=NOW + 49_000)
+    run(cluster, history, now=NOW + 60_000, since=NOW - 500_000)
+    assert [begin for begin, _ in cluster.windows] == [
+        NOW - 100,
+        NOW - SACCT_OVERLAP_S,
+        NOW - 500_000,
+    ]
+
+
+def test_windows_read_before_a_failure_are_kept_and_the_queue_is_read_all_the_same(history):
+    cluster = Cluster(slurmdbd=True)
+    cluster.rows = [row(900)]
+    cluster.fails_from = NOW - SACCT_WINDOW_S
+    with pytest.raises(UnavailableError, match="slurmdbd does not answer"):
+        run(cluster, history)
+    assert len(cluster.windows) == 2
+    assert {job.key.job_id for job in history.jobs(HistoryFilter())} == {1, 2, 900}
+    cluster.fails_from = None
+    run(cluster, history)
+    assert cluster.windows[2:] == [(NOW - SACCT_WINDOW_S - SACCT_OVERLAP_S, NOW - SACCT_OVERLAP_S),
+                                   (NOW - SACCT_OVERLAP_S, NOW)]  # fmt: skip
+
+
+def test_the_queue_is_kept_with_names_asked_for_once(history):
+    cluster = Cluster()
+    cluster.rows = [
+        row(1),
+        row(2, is_unsplit_array=True, array_tasks="0-9"),
+        row(30, job_id=2, array_task=7, restarts=2),
+    ]
+    cluster.rejects = (Reject("squeue", 4, "why", "raw"),)
+    report = run(cluster, history)
+    assert (report.total.rows_in, report.total.attempts_new) == (4, 2)
+    assert (report.total.skipped, report.total.rejected) == (1, 1)
+    run(cluster, history)
+    cluster.rows.append(row(4))
+    run(cluster, history)
+    assert cluster.asked_texts == [[1, 30], [4]]
+    task, first = history.jobs(HistoryFilter(until=1001))[1:]
+    assert (first.key.slurm_id, first.name) == ("1", "name 1")
+    assert (task.key.slurm_id, task.name, task.attempts[0].restarts) == ("2_7", "name 30", 2)
+
+
+def test_an_idle_round_writes_nothing(history, monkeypatch):
+    cluster = Cluster(jobcomp=JOBCOMP)
+    cluster.rows = [row(n) for n in range(1, 20)]
+    run(cluster, history)
+    run(cluster, history)  # the names are no longer in the records
+
+    def no_write(*args, **kwargs):
+        raise AssertionError("an idle round wrote to the database")
+
+    monkeypatch.setattr("gsched_sql.history.writing", no_write)
+    report = run(cluster, history)
+    assert (report.total.rows_in, report.total.unchanged) == (19, 19)
+
+
+def test_the_clock_is_the_machines_unless_given(history, monkeypatch):
+    monkeypatch.setattr(ingest_module.time, "time", lambda: NOW + 0.9)
+    cluster = Cluster(slurmdbd=True)
+    ingest(WEEKS, cluster, history)
+    assert cluster.windows[-1][1] == NOW

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from support.jobs import T0, past_job
+
+from gsched.predict.model import DurationModel
+
+USERS = ("ann", "bob")
+
+
+def recurring_history(runs: int = 3):
+    """Twelve (user, name) pairs, each of its own duration whatever the GPUs: rolling knows best."""
+    jobs = []
+    for run in range(runs):
+        for i in range(12):
+            end = T0 + 100 * (12 * run + i)
+            name = f"{'abcdefghijkl'[i] * 6}"
+            jobs.append(
+                past_job(
+                    len(jobs), 2 + 3 * i + run % 2, end=end, user=USERS[i % 2], name=name, gpus=1
+                )
+            )
+    return jobs
+
+
+LIMITS_S = (3600, 86400)
+
+
+def unnamed_history(count: int = 240):
+    """Durations follow user and time limit, names tell nothing: the regression knows best."""
+    jobs = []
+    for i in range(count):
+        user, limit_s = USERS[i % 2], LIMITS_S[i // 2 % 2]
+        duration_s = (20 if user == "ann" else 320) * (4 if limit_s > 3600 else 1) + i % 3
+        jobs.append(
+            past_job(i, duration_s, end=T0 + 2000 * i, user=user, time_limit_s=limit_s, name="sh")
+        )
+    return jobs
+
+
+@pytest.fixture(scope="session")
+def recurring_model():
+    return DurationModel.fit(recurring_history(), as_of=T0 + 10**6, trained_at=T0 + 10**6)
+
+
+@pytest.fixture(scope="session")
+def blended_model():
+    return DurationModel.fit(unnamed_history(), as_of=T0 + 10**6, trained_at=T0 + 10**6)

@@ -1,0 +1,182 @@
+"""Opening a database: where it may be, who may write it, and what its failures are called."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from support.history import attempt, batch, scalar
+
+from gsched.errors import (
+    ConfigError,
+    DataError,
+    PermissionDeniedError,
+    TryAgainError,
+    UnavailableError,
+)
+from gsched_sql import History, HistoryFilter
+from gsched_sql import engine as engine_module
+from gsched_sql.engine import open_engine, reading, writing
+from gsched_sql.mounts import network_file_system
+
+MOUNTS = """\
+/dev/vda / ext4 rw 0 0
+server:/export /mnt/nfs nfs4 rw 0 0
+//nas/share /mnt/with\\040space cifs rw 0 0
+scratch@tcp:/s /scratch lustre rw 0 0
+user@host: /mnt/ssh fuse.sshfs rw 0 0
+overlay /mnt/nfs/local overlay rw 0 0
+tmpfs /covered nfs rw 0 0
+tmpfs /covered tmpfs rw 0 0
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/lib/gsched/history.db", ""),
+        ("/mnt/nfs/history.db", "nfs4"),
+        ("/mnt/nfsother/history.db", ""),
+        ("/mnt/nfs/local/history.db", ""),
+        ("/mnt/with space/history.db", "cifs"),
+        ("/scratch/a/b/history.db", "lustre"),
+        ("/mnt/ssh/history.db", "fuse.sshfs"),
+        ("/covered/history.db", ""),
+    ],
+)
+def test_network_file_systems_are_recognised(path, kind):
+    assert network_file_system(Path(path), MOUNTS) == kind
+
+
+def test_a_database_on_a_network_file_system_is_refused_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_module, "network_file_system", lambda _path: "nfs4")
+    with pytest.raises(ConfigError, match="nfs4, a network file system"):
+        History.create(f"sqlite:///{tmp_path / 'history.db'}")
+    assert not (tmp_path / "history.db").exists()
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_nobody_else_may_write_what_is_made(tmp_path, umask):
+    folder = tmp_path / "lib" / "gsched"
+    previous = os.umask(umask)
+    try:
+        History.create(f"sqlite:///{folder / 'history.db'}")
+        with History.open(f"sqlite:///{folder / 'history.db'}") as history:
+            history.ingest(batch(attempt()), source_key="s")
+            modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in folder.iterdir()}
+    finally:
+        os.umask(previous)
+    assert set(modes) >= {"history.db", "history.db-wal"}
+    assert all(mode == 0o640 & ~umask for mode in modes.values()), modes
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750 & ~umask
+
+
+def test_a_file_that_anybody_may_write_is_not_trusted(database):
+    database.chmod(0o666)
+    with pytest.raises(ConfigError, match="anybody may write"):
+        History.open(f"sqlite:///{database}")
+
+
+def test_connections_keep_what_they_promise(database):
+    engine = open_engine(f"sqlite:///{database}")
+    with reading(engine) as conn:
+        settings = {
+            name: conn.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "foreign_keys", "synchronous", "busy_timeout")
+        }
+    engine.dispose()
+    assert settings == {
+        "journal_mode": "wal",
+        "foreign_keys": 1,
+        "synchronous": 2,  # FULL
+        "busy_timeout": 10_000,
+    }
+
+
+def test_a_missing_database_is_not_made_by_opening(tmp_path):
+    path = tmp_path / "history.db"
+    with pytest.raises(ConfigError, match="no job history") as caught:
+        History.open(f"sqlite:///{path}")
+    assert "gsched db init" in caught.value.hint
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("not a url", "the database URL is not one"),
+        ("sqlite://", "needs a database file"),
+        ("sqlite:///:memory:", "needs a database file"),
+        ("sqlite:///file:x?uri=true", "needs a database file"),
+        ("nonsense://host/db", "unknown kind of database: nonsense"),
+        ("sqlite:////proc", "/proc is not a file"),
+    ],
+)
+def test_a_url_that_cannot_work_is_a_configuration_error(url, message):
+    with pytest.raises(ConfigError, match=message):
+        History.create(url)
+
+
+def test_a_missing_driver_is_named_and_no_password_is_shown(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    with pytest.raises(ConfigError, match="no module psycopg2") as caught:
+        History.create("postgresql+psycopg2://gsched:secret@db.example/history")
+    assert "secret" not in caught.value.message + caught.value.hint
+
+
+def test_a_locked_database_asks_to_try_again(database):
+    engine = open_engine(f"sqlite:///{database}", busy_timeout_s=0.05)
+    other = sqlite3.connect(database, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(TryAgainError, match="locked by another process") as caught:  # noqa: SIM117
+        with writing(engine):
+            pass
+    assert caught.value.exit_code == 75
+    assert str(database) in caught.value.message
+    with reading(engine) as conn:  # a reader does not wait for the writer
+        assert conn.exec_driver_sql("SELECT count(*) FROM jobs").scalar() == 0
+    other.execute("ROLLBACK")
+    with writing(engine):
+        pass
+    other.close()
+    engine.dispose()
+
+
+def test_a_full_disk_is_reported_and_nothing_is_half_written(database, history):
+    history.ingest(batch(attempt(1), cursor="1"), source_key="s")
+    with writing(history._engine) as conn:
+        pages = conn.exec_driver_sql("PRAGMA page_count").scalar()
+        conn.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    many = [attempt(n, name="x" * 1000) for n in range(2, 500)]
+    with pytest.raises(UnavailableError, match="full"):
+        history.ingest(batch(*many, cursor="2"), source_key="s")
+    assert history.cursor("s") == "1"
+    assert len(history.jobs(HistoryFilter())) == 1
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path):
+    path = tmp_path / "history.db"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(DataError, match="no database of gsched"):
+        History.open(f"sqlite:///{path}")
+
+
+def test_a_folder_that_may_not_be_written_is_a_lack_of_permission(tmp_path, monkeypatch):
+    # As root nothing is forbidden, so that the refusal is the kernel's answer put in its mouth.
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(engine_module.os, "open", refuse)
+    with pytest.raises(PermissionDeniedError, match="Permission denied"):
+        History.create(f"sqlite:///{tmp_path / 'history.db'}")
+
+
+def test_a_row_that_breaks_a_rule_is_refused_whole(database, history):
+    with pytest.raises(Exception, match="refused a row"), writing(history._engine) as conn:
+        conn.exec_driver_sql("INSERT INTO attempt_tres VALUES (999, 'requested', 0, 'cpu', 1)")
+    assert scalar(database, "SELECT count(*) FROM attempt_tres") == 0
