@@ -6,12 +6,12 @@ import hashlib
 import re
 
 from sqlalchemy import BigInteger, Dialect, Integer, Text
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 _ESCAPE = "\ue000"  # a private-use character: stands before four hexadecimal digits
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
-_MAX_TEXT = 2**24 - 1  # makes MariaDB take MEDIUMTEXT; the others have no limit
+_MAX_TEXT = 2**24 - 1  # MariaDB makes MEDIUMTEXT of it; the others have no limit and take no length
 
 RowId = BigInteger().with_variant(Integer, "sqlite")
 """Surrogate keys: SQLite numbers rows by itself only in a column declared INTEGER."""
@@ -24,8 +24,13 @@ class KeptText(TypeDecorator[str]):
     itself) are stored as U+E000 and their code in hexadecimal.
     """
 
-    impl = Text(_MAX_TEXT)
+    impl = Text
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str]:
+        """The engine's type for text without a limit."""
+        is_mariadb = dialect.name in ("mariadb", "mysql")
+        return dialect.type_descriptor(Text(_MAX_TEXT) if is_mariadb else Text())
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Escape what an engine would refuse."""

@@ -45,16 +45,17 @@ metadata = MetaData(
 )
 
 
+# Rows that keep every character, and text that compares as it is written.
+_MARIADB = {"engine": "InnoDB", "charset": "utf8mb4", "collate": "utf8mb4_bin"}
+_OPTIONS: dict[str, Any] = {
+    f"{dialect}_{name}": value
+    for dialect in ("mariadb", "mysql")  # SQLAlchemy's two names for it
+    for name, value in _MARIADB.items()
+}
+
+
 def _table(name: str, *items: Any) -> Table:
-    # MariaDB: rows that keep every character, and text that compares as it is written.
-    return Table(
-        name,
-        metadata,
-        *items,
-        mysql_engine="InnoDB",
-        mysql_charset="utf8mb4",
-        mysql_collate="utf8mb4_bin",
-    )
+    return Table(name, metadata, *items, **_OPTIONS)
 
 
 def _names(name: str) -> Table:

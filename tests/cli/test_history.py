@@ -99,18 +99,20 @@ def test_stats_tell_over_what_a_sum_is(filled):
     assert document["rows"]["rejects"] == 1
 
 
-def test_a_rejected_row_makes_ingest_fail_once(filled, stand_in, environment):
-    scontrol, squeue = stand_in("scontrol"), stand_in("squeue")
-    scontrol.answers("ClusterName = alpha\nJobCompType = jobcomp/none\n")
-    squeue.answers("one line that is no record\n")
-    answer = filled("db", "ingest", "--json")
+def test_a_rejected_row_makes_ingest_fail_once(filled, stand_in, tmp_path):
+    stand_in("scontrol").answers("ClusterName = alpha\nJobCompType = jobcomp/none\n")
+    file = tmp_path / "jobcomp.txt"
+    file.write_text("one line that is no record\n")
+    words = ["db", "ingest", "--source", "jobcomp", "--jobcomp", str(file)]
+    answer = filled(*words, "--json")
     assert answer.returncode == 65
     document = json.loads(answer.stdout)
     assert document["cluster"] == "alpha"
-    assert document["sources"]["squeue"]["rejected"] == document["rejected_new"] == 1
-    assert "not understood" in answer.stderr
-    again = filled("db", "ingest")
+    assert document["sources"]["jobcomp"]["rejected"] == document["rejected_new"] == 1
+    assert "1 rows were not understood" in answer.stderr
+    again = filled(*words, "--since", "1d")
     assert again.returncode == 0
-    assert again.stdout.splitlines()[1].split() == ["squeue", "1", "0", "0", "0", "1", "0"]
-    squeue.answers("another such line\n")
-    assert filled("db", "ingest", "--keep-going").returncode == 0
+    assert again.stdout.splitlines()[1].split() == ["jobcomp", "1", "0", "0", "0", "1", "0"]
+    with file.open("a") as more:
+        more.write("another such line\n")
+    assert filled(*words, "--keep-going").returncode == 0

@@ -14,7 +14,7 @@ eventually is "$job" COMPLETED
 ended() { [ "$(squeue --noheader --states=all --format=%T | grep -c COMPLETED)" = ${#names[@]} ]; }
 eventually ended
 ingested() {
-    gsched db ingest && [ "$(gsched history --json | grep -c '"state": "COMPLETED"')" = $((2 * ${#names[@]})) ]
+    gsched db ingest >rows && [ "$(gsched history --json | grep -c '"state": "COMPLETED"')" = $((2 * ${#names[@]})) ]
 }
 eventually ingested
 gsched history --json >first
@@ -35,5 +35,5 @@ exits 0 gsched queue >answer
 contains "no predictions" "$said"
 equal "$waiting" "$(gsched show "$waiting" --json | field job)"
 exits 2 gsched why 999999
-exits 2 gsched why not-a-job
+exits 65 gsched why not-a-job
 exits 0 gsched cancel "$waiting" "$filler"

@@ -19,6 +19,11 @@ def test_every_job_is_kept_once_with_its_requeue(accounting: str) -> None:
     with fresh_site(accounting=accounting) as site:
         plain = [site.submit(name, gpus=1, user="root") for name in NAMES]
         array = site.submit("array", 2, "root", "--array=0-2")
+        wait_for(lambda: _is_over(site), "the short jobs to end")
+        # jobcomp/filetxt cuts a record at 1,024 bytes, line end included: the one that follows a
+        # long name is lost with it. Of both, squeue tells.
+        follower = site.submit("follower", 1, "root")
+        wait_for(lambda: _is_over(site), "the job after them to end")
         held = site.submit("held", 1, "root", "--hold")
         again = _submit_long(site)
         wait_for(lambda: site.states()[again] == "RUNNING", "the job to run")
@@ -26,13 +31,12 @@ def test_every_job_is_kept_once_with_its_requeue(accounting: str) -> None:
         site.slurm("scontrol", "requeue", str(again))
         site.slurm("scancel", str(held))
         wait_for(lambda: site.states()[again] == "PENDING", "the requeue")
-        site.ok("db", "ingest", "--keep-going")
         site.slurm("scancel", str(again))
-        wait_for(lambda: _is_over(site), "everything to end")
-        wait_for(lambda: _told(site, 10), "the accounting to tell of every job")
-        jobs = {j["job"]: j for j in site.json("history")["jobs"]}
         tasks = [f"{array}_{n}" for n in range(3)]
-        assert set(jobs) == {*map(str, plain), *tasks, str(held), str(again)}
+        ids = {*map(str, plain), *tasks, str(follower), str(held), str(again)}
+        wait_for(lambda: _told(site, len(ids)), "the accounting to tell of every job")
+        jobs = {j["job"]: j for j in site.json("history")["jobs"]}
+        assert set(jobs) == ids
         _check(jobs, again, held, tasks)
         if accounting == "filetxt":  # slurmdbd keeps other characters in place of quotes
             assert [jobs[str(job)]["name"] for job in plain] == NAMES
@@ -53,13 +57,14 @@ def _is_over(site: Site) -> bool:
 def _told(site: Site, number: int) -> bool:
     site.ok("db", "ingest", "--keep-going")
     jobs = site.json("history")["jobs"]
-    return len(jobs) == number and all(j["end_time"] is not None for j in jobs)
+    attempts = [a for j in jobs for a in j["attempts"]]
+    return len(jobs) == number and all(a["end_time"] is not None for a in attempts)
 
 
 def _check(jobs: dict[str, Any], again: int, held: int, tasks: list[str]) -> None:
     requeued = jobs[str(again)]
     first, second = requeued["attempts"]
-    assert first["state"] == "REQUEUED"
+    assert (first["state"], second["state"]) == ("REQUEUED", "CANCELLED")
     assert requeued["submit_time"] == first["submit_time"] < second["submit_time"]
     assert requeued["gpu_time_s"] == 3 * first["duration_s"]  # cancelled before it ran again
     assert jobs[str(held)]["start_time"] is None

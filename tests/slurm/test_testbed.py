@@ -219,8 +219,8 @@ def test_a_stop_leaves_no_process_no_listener_and_no_folder(fresh_bed: FreshBed)
 def test_a_shell_that_only_exported_the_variables_survives_a_stop(fresh_bed: FreshBed) -> None:
     bed = fresh_bed(num_nodes=1)
     variables = {**os.environ, "SLURM_CONF": str(bed.layout.slurm_conf)}
-    argv = ["sleep", "600", str(bed.layout.slurm_conf)]  # as an editor has it on its command line
-    with subprocess.Popen(["sh", "-c", "exec sleep 600", *argv], env=variables) as bystander:
+    argv = ["tail", "-f", str(bed.layout.log / "slurmctld.log")]
+    with subprocess.Popen(argv, env=variables, stdout=subprocess.DEVNULL) as bystander:
         try:
             bed.stop()
             assert bystander.poll() is None
@@ -246,6 +246,14 @@ def test_a_port_in_use_is_named(fresh_bed: FreshBed) -> None:
         fresh_bed(num_nodes=1, base_port=base)
 
 
+def blocked_signals(bed: Testbed, node: str) -> set[int]:
+    """Signals that a node's slurmd does not get."""
+    (pid,) = [p.pid for p in bed.status().processes if p.argv[-2:] == ("-N", node)]
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = int(status.partition("SigBlk:")[2].split()[0], 16)
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
 def test_nodes_power_down_and_wake_and_a_woken_one_still_stops(fresh_bed: FreshBed) -> None:
     bed = fresh_bed(num_nodes=2)
     node = ["scontrol", "update", "nodename=gn02"]
@@ -254,6 +262,7 @@ def test_nodes_power_down_and_wake_and_a_woken_one_still_stops(fresh_bed: FreshB
     assert not any("slurmd -N gn02" in line for line in pids_naming(bed.layout.root).values())
     bed.run([*node, "state=power_up"])
     wait_for(lambda: bed.status().nodes.get("gn02") == "idle", "gn02 to wake")
+    assert signal.SIGTERM not in blocked_signals(bed, "gn02")
     awake = bed.run_as("games", ["srun", "-N2", "--gres=gpu:8", "printenv", "SLURMD_NODENAME"])
     assert sorted(awake.stdout.split()) == ["gn01", "gn02"]
     actions = (bed.layout.log / "power.log").read_text().split()

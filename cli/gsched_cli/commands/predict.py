@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -37,7 +36,7 @@ def predict() -> None:
 @click.option(
     "--until",
     metavar="TIME",
-    help="Learn from jobs that ended before TIME: 2026-01-31, 2026-01-31T12:00, 2d or 6h (ago).",
+    help="Learn only from jobs that ended before TIME (2d, 2026-11-29).",
 )
 @json_option
 def train(until: str | None, as_json: bool) -> None:
@@ -45,18 +44,20 @@ def train(until: str | None, as_json: bool) -> None:
 
     A rolling estimate from each user's similar jobs and a regression are mixed. The share of each
     is chosen on jobs that the fit has not seen; how well the model, its parts and plain means do on
-    them is printed. RANK is the correlation of the predicted order with the true one; half of the
-    predictions are right within the factor FACTOR. With too few jobs the old model stays.
+    them is printed. RANK-CORR is the rank correlation of the predicted order with the true one;
+    half of the predictions are off by no more than the factor OFF-BY. With too few jobs nothing is
+    trained and the old model stays.
 
     \b
     Example:
       gsched predict train
     """
     from gsched.app.training import train as train_model
+    from gsched.app.when import parse_when
     from gsched.app.wiring import now, open_history
 
     settings = load_settings()
-    as_of = None if until is None else _moment(until, now())
+    as_of = None if until is None else parse_when(until, now())
     with open_history(settings) as history:
         result = train_model(settings, history, as_of)
     if as_json:
@@ -89,9 +90,9 @@ def _print_training(result: TrainingResult) -> None:
         return
     print()
     emit_table(
-        ["ESTIMATOR", "RANK", "FACTOR"],
+        ["ESTIMATOR", "RANK-CORR", "OFF-BY"],
         [
-            (name, f"{score.rank_correlation:.2f}", f"{math.exp(score.log_error):.2f}")
+            (name, f"{score.rank_correlation:.2f}", f"×{math.exp(score.log_error):.2f}")
             for name, score in validation.scores.items()
         ],
         right={1, 2},
@@ -160,20 +161,3 @@ def _print_prediction(answer: JobPrediction) -> None:
     )
     if len(matches) > _SHOWN_MATCHES:
         say(f"{len(matches) - _SHOWN_MATCHES} more past jobs: --json shows all")
-
-
-def _moment(text: str, now: int) -> int:
-    """Epoch seconds of an ISO 8601 time (local without offset) or of ``2d``, ``6h``, ``30m`` ago.
-
-    Raises click.BadParameter.
-    """
-    seconds = {"d": 86400, "h": 3600, "m": 60}
-    if text[-1:] in seconds and text[:-1].isdecimal() and len(text) < 10:
-        return now - int(text[:-1]) * seconds[text[-1]]
-    try:
-        return int(datetime.fromisoformat(text).timestamp())
-    except (ValueError, OverflowError, OSError):
-        raise click.BadParameter(
-            f"{text!r} is no time: write 2026-01-31, 2026-01-31T12:00, 2d or 6h",
-            param_hint="--until",
-        ) from None

@@ -41,5 +41,6 @@ def why(job: str, as_json: bool) -> None:
         )
         return
     for what, words in lines:
-        text = local_time(int(words[1:])) if words.startswith("@") else words
+        is_moment = words.startswith("@")
+        text = f"{local_time(int(words[1:]))} (reckons with time limits)" if is_moment else words
         print(safe_text(text) if not what else f"  {what:<15}{safe_text(text)}")

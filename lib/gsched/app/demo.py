@@ -5,6 +5,7 @@ Two testbeds get the same jobs at the same moment; on one of them gsched's daemo
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -32,7 +33,7 @@ _SHOWN = 12
 class DemoOptions:
     """How many jobs compete, and the seed of the workload."""
 
-    num_jobs: int = 60
+    num_jobs: int = 80
     seed: int = SEED
 
 
@@ -91,14 +92,14 @@ class Demo:
         self._compare(plain, ours)
 
     def _settle(self, arm: Arm, daemon: Background) -> None:
-        """Wait until every job of the queue has been ranked and moved."""
+        """Wait until every job of the queue has its rank and no write is due any more."""
 
         def ordered() -> bool:
             if not daemon.is_running():
                 raise UnavailableError(f"the daemon ended: {daemon.output()[-500:]}")
-            shown = arm.bed.run(["sprio", "-h", "-o", "%i %S"]).stdout.split()
-            moved = sum(1 for factor in shown[1::2] if factor != "0")
-            return moved >= 0.8 * len(self.workload.queue)
+            answer = arm.bed.run([self.gsched, "daemon", "status", "--json"])
+            summary = json.loads(answer.stdout)["summary"] or {}
+            return summary.get("ranked") == len(self.workload.queue) and not summary["changes"]
 
         wait_for(ordered, "the daemon to order the queue")
 

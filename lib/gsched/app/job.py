@@ -173,7 +173,7 @@ def why_lines(live: LiveJob) -> list[tuple[str, str]]:
     ]
     lines += _ahead(live)
     if row.start_time:
-        lines.append(("Slurm expects", f"@{row.start_time}"))
+        lines.append(("Slurm expects", f"@{row.start_time}"))  # a moment: shown in local time
     lines += _order(live)
     return lines
 

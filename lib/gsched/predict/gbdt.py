@@ -9,6 +9,7 @@ a second to import, so it is imported only where it is used.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,12 +51,26 @@ class GbdtEstimator:
             random_state=RANDOM_STATE,
         )
         targets = np.maximum(np.asarray(durations_s, dtype=np.float64), SHORTEST_S)
-        regressor.fit(encoder.matrix(jobs), targets)
+        with _one_thread():
+            regressor.fit(encoder.matrix(jobs), targets)
         return cls(encoder, regressor)
 
     def predict(self, jobs: Sequence[JobAttributes]) -> NDArray[np.float64]:
         """Seconds for each job, in order."""
         if not jobs:
             return np.zeros(0)
-        seconds: NDArray[np.float64] = self.regressor.predict(self.encoder.matrix(jobs))
+        with _one_thread():
+            seconds: NDArray[np.float64] = self.regressor.predict(self.encoder.matrix(jobs))
         return np.minimum(np.maximum(seconds, SHORTEST_S), _LONGEST_S)
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Keeps the trees to one thread.
+
+    OpenMP's threads spin while they wait for each other: on a busy host small fits took thirty
+    times the CPU, and a head node has other work.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="openmp")
+    return limits

@@ -24,7 +24,7 @@ from gsched.errors import PermissionDeniedError, UnavailableError
 from gsched.model.history import Batch, Reject
 from gsched.slurm.parse_jobcomp import SOURCE, JobcompText, parse_jobcomp
 
-_TAIL_BYTES = 64
+_TAIL_BYTES = 1024  # more than a record has: its job id is among them
 _MAX_READ_BYTES = 2**26
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from gsched.errors import DataError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
@@ -42,7 +43,7 @@ _STATE = re.compile(r"(?P<base>[A-Z_]+)(?P<symbols>[*~#%!$@^-]*)(?P<flags>(?:\+[
 def parse_config(text: str) -> SlurmConfig:
     """``scontrol show config``. Raises DataError when it names no cluster."""
     values = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         key, equals, value = line.partition("=")
         if equals and not key.startswith((" ", "\t")):
             values[key.strip()] = value.strip()
@@ -56,7 +57,7 @@ def _records(text: str, first_key: str) -> Iterator[dict[str, str]]:
 
     The first of a key counts: free text (Reason, Comment) stands behind what it could imitate.
     """
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if not line.startswith(f"{first_key}="):
             continue  # "No reservations in the system"
         record: dict[str, str] = {}
@@ -157,12 +158,11 @@ def parse_cron_jobs(text: str) -> frozenset[int]:
     and so nobody can make another's job look like a cron job. (Hiding one's own cron job gains
     nothing: Slurm refuses to modify cron jobs.)
     """
-    starts = list(re.finditer(r"^JobId=(\d{1,10}) ", text, re.MULTILINE))
-    ends = [match.start() for match in starts[1:]] + [len(text)]
+    starts = [match.start() for match in re.finditer(r"^JobId=\d{1,10} ", text, re.MULTILINE)]
     yes: dict[int, bool] = {}
-    for match, end in zip(starts, ends, strict=True):
-        raw_id = int(match[1])
-        says_so = re.search(r"\sCronJob=Yes\b", text[match.end() : end]) is not None
+    for begin, end in pairwise([*starts, len(text)]):
+        raw_id = int(text[begin + len("JobId=") : text.index(" ", begin)])
+        says_so = re.search(r"\sCronJob=Yes\b", text[begin:end]) is not None
         yes[raw_id] = yes.get(raw_id, True) and says_so
     return frozenset(raw_id for raw_id, is_cron in yes.items() if is_cron)
 
@@ -175,6 +175,6 @@ def parse_update_errors(stderr: str) -> dict[str, str]:
     """Reasons by job id in what ``scontrol update`` complained of; other lines are warnings."""
     matches = (
         _ERROR_FOR_JOB.fullmatch(line) or _ERROR_FOR_TASK.fullmatch(line)
-        for line in map(str.strip, stderr.splitlines())
+        for line in map(str.strip, stderr.split("\n"))
     )
     return {match["id"]: match["reason"] for match in matches if match is not None}

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from gsched.errors import DataError
 from gsched.model.history import AttemptRecord, Reject
@@ -71,14 +72,13 @@ def parse_jobcomp(data: bytes, cluster: str) -> JobcompText:
 
 def _stretches(data: bytes) -> Iterator[tuple[int, int, str]]:
     """(begin, end, problem) of each record; `problem` is empty for one that can be taken."""
-    starts = [match.start() for match in _START.finditer(data)]
-    if not starts or starts[0] > 0:
-        end = starts[0] if starts else data.rfind(b"\n") + 1
-        if data[:end].strip():
-            yield 0, end, "no jobcomp record"
+    size = data.rfind(b"\n") + 1  # a line without its end is still being written
+    starts = [match.start() for match in _START.finditer(data, 0, size)]
+    first = starts[0] if starts else size
+    if first:
+        yield 0, first, "no jobcomp record"
     begin: int | None = None
-    ends = [*starts[1:], len(data)] if starts else []
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in pairwise([*starts, size]):
         joined = begin is not None
         begin = start if begin is None else begin
         keys, is_complete = _keys(data[begin:end])

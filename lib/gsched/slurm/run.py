@@ -41,6 +41,7 @@ _UNREACHABLE = (
     "Problem talking to the database",
     "Unable to establish controller machine",
     "backup controller in standby",
+    "Unexpected message received",  # what `scontrol update` says of a controller that is gone
 )
 _BUSY = ("Socket timed out", "Zero Bytes were transmitted", "Resource temporarily unavailable")
 _DENIED = (
@@ -174,32 +175,51 @@ def passthrough(argv: Sequence[str], env: Mapping[str, str], stdin: bytes | None
     SIGINT, SIGTERM and SIGHUP reach the command; gsched waits for it to end.
     Raises UnavailableError when the program does not exist.
     """
-    try:
-        process = subprocess.Popen(
-            argv, env=dict(env), stdin=None if stdin is None else subprocess.PIPE
-        )
-    except FileNotFoundError:
-        raise _missing(argv[0]) from None
-    with _forwarded_signals(process):
+    with _relayed_signals() as relay:
+        try:
+            process = subprocess.Popen(
+                argv, env=dict(env), stdin=None if stdin is None else subprocess.PIPE
+            )
+        except FileNotFoundError:
+            raise _missing(argv[0]) from None
+        relay.attach(process)
         process.communicate(stdin)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-@contextlib.contextmanager
-def _forwarded_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    def forward(number: int, _frame: FrameType | None) -> None:
+class _Relay:
+    """Signal handler that hands signals on to a process, early ones as soon as it exists."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
         # The terminal sends Ctrl-C to the command as well; a second one would mean "now".
         if number == signal.SIGINT and _in_foreground():
             return
-        process.send_signal(number)
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
 
+    def attach(self, process: subprocess.Popen[bytes]) -> None:
+        """The process to hand signals on to."""
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+
+
+@contextlib.contextmanager
+def _relayed_signals() -> Iterator[_Relay]:
+    relay = _Relay()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {n: signal.getsignal(n) for n in numbers}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # nohup and shell jobs ignore on purpose
-            signal.signal(number, forward)
+            signal.signal(number, relay)
     try:
-        yield
+        yield relay
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -173,7 +173,9 @@ class Testbed:
                 # so that they are on record; who resists is ended below, and on record next time
                 self._daemons.empty_queue(STOP_CANCEL_TIMEOUT_S)
             ended = self._daemons.end_all()
-            write_record(self.layout, replace(record, is_up=False, owner=None))
+            # a temporary one keeps its owner, so that its folder goes even if we are killed now
+            owner = record.owner if record.is_temporary else None
+            write_record(self.layout, replace(record, is_up=False, owner=owner))
         return ended
 
     def remove(self) -> None:

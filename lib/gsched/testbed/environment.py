@@ -133,4 +133,4 @@ def account_members() -> Mapping[str, tuple[str, ...]]:
         account: tuple(name for name in names if name in known)
         for account, names in ACCOUNTS.items()
     }
-    return members | {"lab1": (own_user(), *members["lab1"])}
+    return members | {"lab1": tuple(dict.fromkeys((own_user(), *members["lab1"])))}

@@ -44,7 +44,7 @@ def find(root: Path) -> list[Process]:
     parents = _parents()
     spared = _with_ancestors(os.getpid(), parents)
     found = {pid for pid in parents if pid not in spared and _carries(pid, root)}
-    while more := {p for p, up in parents.items() if up in found} - found - spared:
+    while more := {p for p, up in parents.items() if up in found} - found:
         found |= more
     return [process for pid in sorted(found) if (process := inspect(pid))]
 

@@ -10,9 +10,9 @@ import os
 import pwd
 import statistics
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,26 +126,8 @@ def queue_up(arms: Sequence[Arm], queue: Sequence[Submission]) -> None:
         arm.fill()
         arm.job_ids = arm.submit(queue)
 
-    in_parallel([lambda arm=arm: one(arm) for arm in arms])  # type: ignore[misc]
-
-
-def in_parallel(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run each task in a thread of its own; the first error of any is raised at the end."""
-    errors: list[BaseException] = []
-
-    def guarded(task: Callable[[], None]) -> None:
-        try:
-            task()
-        except BaseException as e:  # raised again in the caller's thread
-            errors.append(e)
-
-    threads = [threading.Thread(target=guarded, args=(task,)) for task in tasks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    with ThreadPoolExecutor(len(arms)) as side_by_side:
+        list(side_by_side.map(one, arms))  # raises what any of them raised
 
 
 @dataclass(frozen=True, slots=True)

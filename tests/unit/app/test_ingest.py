@@ -23,11 +23,11 @@ JOBCOMP = Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "jobcomp.txt"
 WEEKS = Settings(predict=PredictSettings(history_days=21))
 
 
-def row(job_id, **facts):
+def row(raw_id, **facts):
     """A job that waits."""
     waiting = {
-        "raw_id": job_id,
-        "job_id": job_id,
+        "raw_id": raw_id,
+        "job_id": raw_id,
         "array_task": None,
         "het_offset": None,
         "array_tasks": "",

@@ -97,11 +97,13 @@ def test_jobs_that_end_later_change_nothing():
 
 def test_asked_about_an_earlier_moment_it_uses_only_what_had_ended_then(blended_model):
     asked = [view(1, user="bob", name="sh")]
-    early = T0 + 80_500
+    early = blended_model.info.data_until - 9_000
     assert blended_model.regression is not None
     found = blended_model.predict(asked, early)[0]
-    past_only = fit([j for j in unnamed_history() if j.end_time < early], early)
-    assert found.mean == past_only.rolling.estimate(of_view(asked[0]), early).duration_s
+    estimate = blended_model.rolling.estimate(of_view(asked[0]), early)
+    assert found.mean == estimate.duration_s
+    assert found.quantiles == estimate.quantiles()
+    assert max(m.run.end_time for m in estimate.matches) < early
     assert found.as_of == early
     assert blended_model.predict(asked, T0) == [None]
     assert blended_model.predict(asked, blended_model.info.data_until) != blended_model.predict(

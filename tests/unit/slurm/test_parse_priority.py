@@ -52,7 +52,7 @@ def test_a_job_that_sank_to_the_floor_is_not_manual(by_name):
 
 def test_a_job_in_two_partitions_is_one_job_with_its_best_total(by_name, recorded, separator):
     shown = by_name["mixed-types"]
-    lines = [line for line in recorded("sprio.txt").splitlines()
+    lines = [line for line in recorded("sprio.txt").split("\n")
              if line.startswith(f"{shown.raw_id}{separator}")]  # fmt: skip
     assert len(lines) == 2
     assert shown.total == max(int(line.split(separator)[1]) for line in lines)

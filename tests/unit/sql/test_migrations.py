@@ -48,7 +48,9 @@ def test_the_revision_in_the_code_is_the_newest_migration():
 def test_every_table_can_be_made_on_the_servers(dialect):
     # MariaDB refuses text without a length in a key, and here so does its compiler.
     for table in metadata.sorted_tables:
-        assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
+        made = str(CreateTable(table).compile(dialect=dialect))
+        # PostgreSQL's text has no length; MariaDB's has 64 KiB unless it is told.
+        assert ("TEXT(16777215)" in made) == (dialect.name == "mysql" and "TEXT" in made)
         for index in table.indexes:
             assert "CREATE INDEX" in str(CreateIndex(index).compile(dialect=dialect))
         for column in table.primary_key.columns:

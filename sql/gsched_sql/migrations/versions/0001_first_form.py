@@ -17,11 +17,15 @@ branch_labels = None
 depends_on = None
 
 ROW_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-TEXT = sa.Text(2**24 - 1)
+TEXT = sa.Text().with_variant(sa.Text(2**24 - 1), "mysql", "mariadb")
 MARIADB: dict[str, Any] = {
-    "mysql_engine": "InnoDB",
-    "mysql_charset": "utf8mb4",
-    "mysql_collate": "utf8mb4_bin",
+    f"{dialect}_{name}": value
+    for dialect in ("mariadb", "mysql")
+    for name, value in (
+        ("engine", "InnoDB"),
+        ("charset", "utf8mb4"),
+        ("collate", "utf8mb4_bin"),
+    )
 }
 
 

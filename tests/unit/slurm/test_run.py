@@ -1,0 +1,203 @@
+"""Processes: clean environment, time-outs, errors, signals. The commands are shell scripts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gsched.errors import (
+    PermissionDeniedError,
+    SlurmCommandError,
+    TryAgainError,
+    UnavailableError,
+)
+from gsched.slurm.run import Completed, passthrough, reader_environment, run
+from gsched.testbed.wait import wait_for
+
+
+def sh(script, **options):
+    return run(["sh", "-c", script], **{"timeout_s": 60.0} | options)
+
+
+def alive(pid):
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_output_status_and_standard_input():
+    done = sh("cat; echo err >&2; exit 3", stdin="update jobid=1\n")
+    assert (done.status, done.stdout, done.stderr) == (3, "update jobid=1\n", "err\n")
+    assert done.argv[0] == "sh"
+    assert done.wall_s > 0
+
+
+def test_large_input_and_output_do_not_block_each_other():
+    text = "x" * 99 + "\n"
+    done = sh("cat; cat /dev/zero | head -c 1000000 >&2", stdin=text * 20000)
+    assert len(done.stdout) == 2_000_000
+    assert len(done.stderr) == 1_000_000
+
+
+def test_without_input_standard_input_is_empty():
+    assert sh("cat").stdout == ""
+
+
+def test_bytes_that_are_no_utf8_swallow_no_separator():
+    done = sh(r"printf 'a\303\037b\360\237\036c\377'")
+    assert done.stdout == "a\ufffd\x1fb\ufffd\x1ec\ufffd"
+
+
+def test_the_environment_of_readers():
+    dirty = {
+        "PATH": "/bin", "HOME": "/root", "SLURM_CONF": "/etc/s.conf", "SLURM_JWT": "token",
+        "SLURM_CLUSTERS": "other", "SLURM_JOB_ID": "5", "SQUEUE_FORMAT": "%i", "SQUEUE_STATES": "R",
+        "SACCT_FORMAT": "x", "SINFO_FORMAT": "x", "SPRIO_FORMAT": "x", "SBATCH_ACCOUNT": "x",
+        "SLURM_TIME_FORMAT": "relative", "TZ": "Asia/Tokyo", "LC_ALL": "de_DE", "LC_TIME": "fr_FR",
+    }  # fmt: skip
+    assert reader_environment(dirty) == {
+        "PATH": "/bin", "HOME": "/root", "SLURM_CONF": "/etc/s.conf", "SLURM_JWT": "token",
+        "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8",
+    }  # fmt: skip
+
+
+def test_the_environment_reaches_the_command(monkeypatch):
+    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
+    monkeypatch.setenv("SLURM_CONF", "/some/slurm.conf")
+    assert sh('echo "$SQUEUE_FORMAT|$SLURM_CONF|$TZ"').stdout == "|/some/slurm.conf|UTC\n"
+    base = {"PATH": os.environ["PATH"], "SLURM_CONF": "/other"}
+    assert sh('echo "$SLURM_CONF"', env=base).stdout == "/other\n"
+
+
+def test_a_timeout_ends_the_whole_process_group(tmp_path):
+    pids = tmp_path / "pids"
+    with pytest.raises(TryAgainError, match="sh -c .* no answer within 2 s"):
+        sh(f"sleep 600 & echo $! >{pids}; echo $$ >>{pids}; wait", timeout_s=2)
+    for pid in pids.read_text().split():
+        wait_for(lambda pid=int(pid): not alive(pid), f"the end of process {pid}")
+
+
+def test_a_timeout_ends_what_a_gone_parent_left_behind(tmp_path):
+    pid = tmp_path / "pid"
+    with pytest.raises(TryAgainError):
+        sh(f"sleep 600 & echo $! >{pid}", timeout_s=2)  # sleep holds the pipes open
+    wait_for(lambda: not alive(int(pid.read_text())), "the end of sleep")
+
+
+def test_a_missing_program():
+    with pytest.raises(UnavailableError, match="no-such-squeue not found") as caught:
+        run(["no-such-squeue"], timeout_s=1)
+    assert "PATH" in caught.value.hint
+
+
+def test_a_program_that_may_not_be_executed(tmp_path):
+    program = tmp_path / "squeue"
+    program.write_text("#!/bin/sh\n")
+    with pytest.raises(PermissionDeniedError, match="may not be executed"):
+        run([str(program)], timeout_s=1)
+
+
+def failed(stderr, status=1):
+    return Completed(("squeue", "-h"), status, "", stderr, 0.1)
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
+        "sacct: fatal: Could not establish a configuration source\n",
+        "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection "
+        "to host:h:6819: Connection refused\n",
+    ],
+)
+def test_slurm_that_does_not_answer(stderr):
+    with pytest.raises(SlurmCommandError, match="squeue failed") as caught:
+        failed(stderr).check()
+    assert "scontrol ping" in caught.value.hint
+    assert (caught.value.exit_code, caught.value.status) == (69, 1)
+
+
+def test_slurm_that_is_busy():
+    error = failed("slurm_load_jobs error: Socket timed out on send/recv operation").failure()
+    assert isinstance(error, TryAgainError)
+
+
+@pytest.mark.parametrize("stderr", ["Access/permission denied for job 7", "Invalid user id"])
+def test_a_refusal(stderr):
+    error = failed(stderr).failure()
+    assert isinstance(error, PermissionDeniedError)
+    assert "operator" in error.hint
+
+
+def test_any_other_failure():
+    error = failed("", status=-9).failure()
+    assert isinstance(error, SlurmCommandError)
+    assert error.message == "squeue failed: exit status -9"
+    assert failed("", status=0).check().status == 0
+
+
+# passthrough runs in a process of its own: it works on the standard streams and on signals.
+
+PASS = "import os,sys; from gsched.slurm.run import passthrough; "
+
+
+def passing(argv, stdin=None, **options):
+    code = f"{PASS}sys.exit(passthrough({argv!r}, os.environ, {stdin!r}))"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, errors="replace", timeout=60, **options
+    )
+
+
+def test_the_streams_and_the_exit_code_are_the_commands_own():
+    done = passing(["sh", "-c", "cat; echo err >&2; exit 42"], input="typed")
+    assert (done.stdout, done.stderr, done.returncode) == ("typed", "err\n", 42)
+
+
+def test_standard_input_may_be_replaced():
+    done = passing(["cat"], stdin=b"script\n\xff\n", input="typed")
+    assert done.stdout.startswith("script\n")
+    assert "typed" not in done.stdout
+
+
+def test_the_environment_is_the_given_one(capfd):
+    assert passthrough(["/bin/sh", "-c", 'echo "$A:$HOME"'], {"A": "1"}) == 0
+    assert capfd.readouterr().out == "1:\n"
+
+
+def test_death_by_a_signal_is_told_as_shells_do():
+    assert passing(["sh", "-c", "kill -TERM $$"]).returncode == 128 + signal.SIGTERM
+
+
+def test_passing_on_to_a_missing_program():
+    with pytest.raises(UnavailableError, match="no-such-sbatch not found"):
+        passthrough(["no-such-sbatch"], {"PATH": "/bin"})
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signals_reach_the_command_and_gsched_waits_for_it(number):
+    name = number.name.removeprefix("SIG")
+    script = f"trap 'echo got; exit 7' {name}; echo ready; while :; do sleep 0.05; done"
+    code = f"{PASS}sys.exit(passthrough(['sh', '-c', {script!r}], os.environ))"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("got\n", 7)
+
+
+def test_signals_that_the_caller_ignores_stay_ignored():
+    """As under nohup."""
+    script = "kill -HUP $PPID; echo still here"
+    code = f"{PASS}import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); "
+    code += f"sys.exit(passthrough(['sh', '-c', {script!r}], os.environ))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("still here\n", 0)
