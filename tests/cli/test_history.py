@@ -12,10 +12,13 @@ from gsched.model.job import JobState
 from gsched_sql import History
 
 
-@pytest.fixture
-def filled(gsched, environment):
-    assert gsched("db", "init").returncode == 0
-    with History.open(f"sqlite:///{environment['GSCHED_STATE_DIR']}/history.db") as history:
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory):
+    """A state folder whose history has three jobs and one rejected row."""
+    folder = tmp_path_factory.mktemp("state")
+    url = f"sqlite:///{folder / 'history.db'}"
+    History.create(url)
+    with History.open(url) as history:
         history.ingest(
             batch(
                 attempt(1, 1000, name="two\nlines \x1b[31m"),
@@ -25,6 +28,12 @@ def filled(gsched, environment):
             ),
             source_key="s",
         )
+    return folder
+
+
+@pytest.fixture
+def filled(gsched, environment, state_dir):
+    environment["GSCHED_STATE_DIR"] = str(state_dir)
     return gsched
 
 
@@ -99,20 +108,21 @@ def test_stats_tell_over_what_a_sum_is(filled):
     assert document["rows"]["rejects"] == 1
 
 
-def test_a_rejected_row_makes_ingest_fail_once(filled, stand_in, tmp_path):
+def test_a_rejected_row_makes_ingest_fail_once(gsched, stand_in, tmp_path):
+    assert gsched("db", "init").returncode == 0
     stand_in("scontrol").answers("ClusterName = alpha\nJobCompType = jobcomp/none\n")
     file = tmp_path / "jobcomp.txt"
     file.write_text("one line that is no record\n")
     words = ["db", "ingest", "--source", "jobcomp", "--jobcomp", str(file)]
-    answer = filled(*words, "--json")
+    answer = gsched(*words, "--json")
     assert answer.returncode == 65
     document = json.loads(answer.stdout)
     assert document["cluster"] == "alpha"
     assert document["sources"]["jobcomp"]["rejected"] == document["rejected_new"] == 1
     assert "1 rows were not understood" in answer.stderr
-    again = filled(*words, "--since", "1d")
+    again = gsched(*words, "--since", "1d")
     assert again.returncode == 0
     assert again.stdout.splitlines()[1].split() == ["jobcomp", "1", "0", "0", "0", "1", "0"]
     with file.open("a") as more:
         more.write("another such line\n")
-    assert filled(*words, "--keep-going").returncode == 0
+    assert gsched(*words, "--keep-going").returncode == 0

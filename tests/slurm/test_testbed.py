@@ -18,8 +18,9 @@ import pytest
 
 import gsched
 from gsched.errors import PermissionDeniedError, TryAgainError, UnavailableError
-from gsched.testbed import layout, loopback
+from gsched.testbed import layout, loopback, processes
 from gsched.testbed.cluster import Testbed, look_at
+from gsched.testbed.processes import MARK
 from gsched.testbed.spec import TestbedSpec
 from gsched.testbed.wait import wait_for
 
@@ -226,6 +227,19 @@ def test_a_shell_that_only_exported_the_variables_survives_a_stop(fresh_bed: Fre
             assert bystander.poll() is None
         finally:
             bystander.kill()
+
+
+def test_a_testbed_of_the_same_path_in_a_container_is_not_touched(folder: Path) -> None:
+    script = "import os, sys; os.chroot(sys.argv[1]); print('ready', flush=True); input()"
+    variables = {**os.environ, MARK: str(folder / "bed")}
+    argv = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(
+        argv, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as inside:
+        assert inside.stdout is not None
+        assert inside.stdout.readline() == b"ready\n"
+        assert processes.find(folder / "bed") == []
+        inside.kill()
 
 
 def test_two_testbeds_started_at_once_do_not_meet() -> None:

@@ -48,6 +48,7 @@ class QueuedJob:
     state_text: str
     is_pending: bool
     num_gpus: int
+    priority: int
     submit_time: int
     waited_s: int
     running_s: int | None
@@ -87,6 +88,7 @@ class QueueView:
                     "account": j.account,
                     "state": j.state_text,
                     "num_gpus": j.num_gpus,
+                    "priority": j.priority,
                     "submit_time": j.submit_time,
                     "waited_s": j.waited_s,
                     "running_s": j.running_s,
@@ -155,6 +157,7 @@ def _job(row: QueueRow, name: str, answers: dict[str, Any], at: int) -> QueuedJo
         state_text=row.state_text,
         is_pending=waits,
         num_gpus=row.num_gpus,
+        priority=row.priority,
         submit_time=row.submit_time,
         waited_s=(at if waits or row.start_time is None else row.start_time) - row.submit_time,
         running_s=None if waits or row.start_time is None else at - row.start_time,
@@ -175,8 +178,9 @@ def _why(row: QueueRow, answer: dict[str, Any]) -> str:
 
 
 def _place(job: QueuedJob) -> tuple[int, str, int, int]:
+    """By rank; jobs without one as squeue lists them, by priority; running ones by run time."""
     if not job.is_pending:
-        return (2, "", 0, -(job.running_s or 0))
+        return (2, "", -(job.running_s or 0), job.raw_id)
     if job.rank:
-        return (0, str(job.rank.get("queue")), int(job.rank.get("position") or 0), 0)
-    return (1, "", 0, job.submit_time)
+        return (0, str(job.rank.get("queue")), int(job.rank.get("position") or 0), job.raw_id)
+    return (1, "", -job.priority, job.raw_id)

@@ -130,10 +130,23 @@ def first_comment(words: Sequence[Word], directives: Directives) -> str:
 
 def dry_run_text(submission: Submission) -> str:
     """What a submission would do: the command line quoted as for a shell, and the script."""
-    text = shlex.join(submission.argv) + "\n"
+    text = " ".join(map(_quoted, submission.argv)) + "\n"
     if submission.script is not None:
         text += f"# {submission.script_name}:\n{submission.script}"
     return text if text.endswith("\n") else text + "\n"
+
+
+def _quoted(word: str) -> str:
+    """`word` as a shell takes it; what a terminal would obey becomes an escape of ``$'…'``."""
+    if word.isprintable():
+        return shlex.quote(word)
+    shown = (
+        char
+        if char.isprintable() and char not in "'\\"
+        else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
+        for char in word
+    )
+    return f"$'{''.join(shown)}'"
 
 
 def _assembled(args: Sequence[str], words: Sequence[Word], comment: str | None) -> list[str]:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from gsched.errors import (
@@ -112,8 +113,10 @@ def run(
     replaces the process environment as the base. Raises UnavailableError when the program does
     not exist, TryAgainError when it takes longer than `timeout_s`: its process group is then dead.
     """
+    base = os.environ if env is None else env
+    _check_configuration(base)
     started = time.monotonic()
-    process = _start(argv, os.environ if env is None else env)
+    process = _start(argv, base)
     data = None if stdin is None else stdin.encode()
     try:
         out, err = process.communicate(data, timeout=timeout_s)
@@ -149,6 +152,16 @@ def _start(argv: Sequence[str], base: Mapping[str, str]) -> subprocess.Popen[byt
         raise PermissionDeniedError(f"{argv[0]} may not be executed: {error.strerror}") from None
 
 
+def _check_configuration(environment: Mapping[str, str]) -> None:
+    """Slurm's commands stall for a minute when SLURM_CONF names a file that is not there."""
+    path = environment.get("SLURM_CONF")
+    if path and not Path(path).exists():
+        raise UnavailableError(
+            f"SLURM_CONF names {path}, which does not exist",
+            "unset SLURM_CONF, or set it to the cluster's slurm.conf",
+        )
+
+
 def _missing(program: str) -> UnavailableError:
     return UnavailableError(
         f"{program} not found on PATH",
@@ -178,7 +191,10 @@ def passthrough(argv: Sequence[str], env: Mapping[str, str], stdin: bytes | None
     with _relayed_signals() as relay:
         try:
             process = subprocess.Popen(
-                argv, env=dict(env), stdin=None if stdin is None else subprocess.PIPE
+                argv,
+                env=dict(env),
+                stdin=None if stdin is None else subprocess.PIPE,
+                close_fds=False,  # what the shell has opened for it: a script as <(…), a lock
             )
         except FileNotFoundError:
             raise _missing(argv[0]) from None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -189,3 +190,15 @@ def test_a_dry_run_shows_the_command_line_and_the_script(job_folder):
     )
     wrapped = prepare("--gs-dry-run", "--wrap", "echo hi")
     assert submit.dry_run_text(wrapped) == "sbatch --wrap 'echo hi'\n"
+
+
+@pytest.mark.parametrize(
+    "word", ["a b", "it's", "\x1b[31m", "two\nlines'", "\udcff\\x", "模\u202e"]
+)
+def test_a_quoted_word_is_read_back_by_a_shell(job_folder, word):
+    prepared = prepare("--gs-dry-run", "--wrap", "x", "-J", word)
+    line = submit.dry_run_text(prepared).rstrip("\n")
+    assert line.isprintable()
+    echo = line.replace("sbatch", "printf %s\\\\n", 1)
+    done = subprocess.run(["bash", "-c", echo], capture_output=True, check=True)
+    assert os.fsdecode(done.stdout).removeprefix("--wrap\nx\n-J\n") == word + "\n"

@@ -53,7 +53,7 @@ def test_tasks_in_order():
 
 
 _ranges = st.builds(
-    lambda first, length, stride: TaskRange(first, first + length * stride, stride if length else 1),
+    lambda first, steps, stride: TaskRange(first, first + steps * stride, stride if steps else 1),
     st.integers(0, 10**6),
     st.integers(0, 50),
     st.integers(1, 20),

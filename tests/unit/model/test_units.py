@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,7 +191,5 @@ def test_gres_lists_come_back(kinds):
 def test_any_text_gives_a_value_or_a_data_error(text):
     for parse in (parse_time_limit, parse_elapsed, parse_memory, parse_count, parse_tres,
                   parse_gres):  # fmt: skip
-        try:
+        with contextlib.suppress(DataError):
             parse(text)
-        except DataError as error:
-            assert error.message

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.jobs import T0, snapshot, view
 
-from gsched.model.job import Capability, Exclusion, JobState
+from gsched.model.job import Capability, Exclusion, JobKey, JobState
 from gsched.policy.ranking import (
     job_sizes,
     magnitude_level,
@@ -60,6 +61,13 @@ def test_ties_go_by_first_submit_then_by_key():
     rows = order_queues(jobs, np.ones(5))["gpu"]
     order = [(jobs.keys[row].job_id, jobs.keys[row].array_task) for row in rows]
     assert order == [(7, 1), (7, 2), (8, None), (3, None), (9, None)]
+
+
+def test_parts_of_a_het_job_and_reused_ids_have_an_order_too():
+    keys = [JobKey("c", 7, None, 1, 5), JobKey("c", 7, None, 0, 9), JobKey("c", 7, None, 0, 5)]
+    jobs = snapshot([replace(view(7), key=key) for key in keys]).jobs
+    rows = order_queues(jobs, np.ones(3))["gpu"]
+    assert [jobs.keys[row] for row in rows] == [keys[2], keys[1], keys[0]]
 
 
 def test_level_counts_octaves_and_ends_at_one():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.jobs import T0, past_job
 
@@ -44,5 +46,12 @@ def recurring_model():
 
 
 @pytest.fixture(scope="session")
-def blended_model():
+def regression_model():
     return DurationModel.fit(unnamed_history(), as_of=T0 + 10**6, trained_at=T0 + 10**6)
+
+
+@pytest.fixture(scope="session")
+def blended_model(regression_model):
+    """As if validation had chosen λ = 0.4."""
+    model = regression_model
+    return DurationModel(replace(model.info, lam=0.4), model.rolling, model.regression)

@@ -70,9 +70,9 @@ def test_similar_names_share_a_cluster_led_by_the_most_frequent():
 
 def test_categories_are_bounded_and_the_frequent_ones_stay(monkeypatch):
     monkeypatch.setattr(features, "MAX_CATEGORIES", 2)
-    users = ["rare", "b", "b", "a", "a"]
+    users = ["aa rare", "c", "c", "b", "b"]
     encoder = FeatureEncoder.fit([attributes(user=u, name=u * 9) for u in users])
-    codes = column(encoder.matrix([attributes(user=u) for u in ("a", "b", "rare")]), "user")
+    codes = column(encoder.matrix([attributes(user=u) for u in ("b", "c", "aa rare")]), "user")
     assert codes[:2] == [0.0, 1.0]
     assert math.isnan(codes[2])
     assert len(encoder.to_json()["leaders"]) == 2
@@ -116,6 +116,16 @@ def test_it_predicts_the_mean_not_the_typical_run():
     estimator = GbdtEstimator.fit([of_past(j) for j in jobs], [j.duration_s for j in jobs])
     mean = np.mean([j.duration_s for j in jobs])
     assert estimator.predict([attributes(submit=T0 - 2000)])[0] == pytest.approx(mean, rel=0.2)
+
+
+def test_short_jobs_are_told_apart_beside_very_long_ones():
+    durations_s = {"ann": 5, "bob": 20, "cem": 5_000, "dan": 2_000_000}
+    seen = list(durations_s) * 60
+    estimator = GbdtEstimator.fit(
+        [attributes(user=user) for user in seen], [durations_s[user] for user in seen]
+    )
+    predicted = estimator.predict([attributes(user=user) for user in durations_s])
+    assert predicted == pytest.approx(list(durations_s.values()), rel=0.1)
 
 
 def test_the_same_jobs_give_the_same_regression():

@@ -43,10 +43,29 @@ def test_the_blend_weighs_both_parts(blended_model):
     found = blended_model.predict([asked], NOW)[0]
     assert found.mean == pytest.approx(lam * rolled + (1 - lam) * regressed)
     assert regressed == pytest.approx(1280, rel=0.1)
-    assert lam < 0.5
+    assert lam == 0.4
     ratios = blended_model.info.validation.ratios
     expected = [found.mean * r for r in ratios["similar-name"]]
     assert [v for _, v in found.quantiles] == pytest.approx(expected)
+
+
+def test_quantiles_come_from_held_out_jobs_of_the_same_rule(blended_model):
+    ratios = {"any": (0.5, 1.0, 2.0), "similar-name": (0.9, 1.0, 1.1)}
+    validation = replace(blended_model.info.validation, ratios=ratios)
+    info = replace(blended_model.info, validation=validation)
+    model = DurationModel(info, blended_model.rolling, blended_model.regression)
+    same, other = model.predict([view(1, name="sh"), view(2, name="new one")], NOW)
+    assert (same.source, other.source) == ("similar-name", "user-gpus")
+    assert [v / same.mean for _, v in same.quantiles] == pytest.approx([0.9, 1.0, 1.1])
+    assert [v / other.mean for _, v in other.quantiles] == pytest.approx([0.5, 1.0, 2.0])
+
+
+def test_the_regression_alone_is_named_as_the_source(regression_model):
+    assert regression_model.info.lam == 0.0
+    asked = view(1, name="sh")
+    found = regression_model.predict([asked], NOW)[0]
+    assert found.source == "gradient-boosting"
+    assert found.mean == regression_model.regression.predict([of_view(asked)])[0]
 
 
 def test_order_and_length_of_the_answer_follow_the_question(blended_model):
@@ -106,9 +125,10 @@ def test_asked_about_an_earlier_moment_it_uses_only_what_had_ended_then(blended_
     assert max(m.run.end_time for m in estimate.matches) < early
     assert found.as_of == early
     assert blended_model.predict(asked, T0) == [None]
-    assert blended_model.predict(asked, blended_model.info.data_until) != blended_model.predict(
-        asked, blended_model.info.data_until + 1
-    )
+    last = blended_model.info.data_until  # a job of the training ended at this second, not before
+    rolled = blended_model.rolling.estimate(of_view(asked[0]), last).duration_s
+    assert blended_model.predict(asked, last)[0].mean == rolled
+    assert blended_model.predict(asked, last + 1)[0].mean != rolled
 
 
 def test_jobs_that_end_later_can_be_taken_in_without_a_refit():

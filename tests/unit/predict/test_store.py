@@ -17,6 +17,7 @@ from support.jobs import T0, view
 
 from gsched.errors import ConfigError, DataError, GschedError, UnavailableError
 from gsched.predict import store
+from gsched.predict.features import FEATURES
 from gsched.predict.store import ModelMissingError, load, save
 
 NOW = T0 + 10**6
@@ -233,10 +234,21 @@ def test_types_outside_the_list_are_refused(written):
         load(written)
 
 
-@pytest.mark.parametrize("other", [DummyRegressor().fit([[0]], [0]), [1, 2]])
+@pytest.mark.parametrize("other", [DummyRegressor().fit([[0] * len(FEATURES)], [0]), [1, 2]])
 def test_another_harmless_object_is_no_model(written, other):
     rewrite(written, lambda _, parts: parts.update({"trees.skops": skops.io.dumps(other)}))
     with pytest.raises(DataError):
+        load(written)
+
+
+def test_a_part_that_is_not_the_one_written_is_noticed(written):
+    with zipfile.ZipFile(written) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    parts["rolling.json"] = b'{"recent": [], "sizes": {}, "users": {}}'
+    with zipfile.ZipFile(written, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(DataError, match=r"checksum of rolling\.json"):
         load(written)
 
 

@@ -47,8 +47,8 @@ def test_recurring_jobs_speak_for_the_rolling_estimate(recurring_model):
     assert found.scores["mean"].log_error > 3 * found.scores["model"].log_error
 
 
-def test_names_that_tell_nothing_speak_for_the_regression(blended_model):
-    found = blended_model.info.validation
+def test_names_that_tell_nothing_speak_for_the_regression(regression_model):
+    found = regression_model.info.validation
     assert found.lam < 0.5
     assert found.scores["regression"].rank_correlation > 0.9
     assert found.scores["model"].rank_correlation >= found.scores["rolling"].rank_correlation

@@ -150,12 +150,13 @@ def test_sizes(by_name):
 
 
 def test_arrays(listing, by_name):
-    running = {row.array_task: row for row in listing.rows
-               if row.job_id == by_name["arr"].job_id and row.state is JobState.RUNNING}  # fmt: skip
+    array = by_name["arr"].job_id
+    rows = [row for row in listing.rows if row.job_id == array and not row.is_unsplit_array]
+    running = {row.array_task: row for row in rows}
     assert running.keys() == {1, 2}
-    assert running[1].slurm_id == f"{by_name['arr'].job_id}_1"
+    assert running[1].slurm_id == f"{array}_1"
+    assert running[1].state is JobState.RUNNING
     assert running[1].raw_id != running[1].job_id
-    assert not running[1].is_unsplit_array
     for name, tasks in (("dep", "1,5,9-11"), ("single", "5"), ("striped", "0-999:3")):
         row = by_name[name]
         assert (row.is_unsplit_array, row.array_tasks, row.array_task) == (True, tasks, None)

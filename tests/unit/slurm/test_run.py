@@ -70,15 +70,22 @@ def test_the_environment_of_readers():
 
 def test_the_environment_reaches_the_command(monkeypatch):
     monkeypatch.setenv("SQUEUE_FORMAT", "%i")
-    monkeypatch.setenv("SLURM_CONF", "/some/slurm.conf")
-    assert sh('echo "$SQUEUE_FORMAT|$SLURM_CONF|$TZ"').stdout == "|/some/slurm.conf|UTC\n"
-    base = {"PATH": os.environ["PATH"], "SLURM_CONF": "/other"}
-    assert sh('echo "$SLURM_CONF"', env=base).stdout == "/other\n"
+    monkeypatch.setenv("SLURM_CONF", "/etc/passwd")
+    assert sh('echo "$SQUEUE_FORMAT|$SLURM_CONF|$TZ"').stdout == "|/etc/passwd|UTC\n"
+    base = {"PATH": os.environ["PATH"], "SLURM_CONF": "/etc/group"}
+    assert sh('echo "$SLURM_CONF"', env=base).stdout == "/etc/group\n"
+
+
+def test_a_configuration_that_is_not_there(monkeypatch):
+    """Slurm's commands themselves take a minute to say so."""
+    monkeypatch.setenv("SLURM_CONF", "/no/slurm.conf")
+    with pytest.raises(UnavailableError, match=r"/no/slurm\.conf, which does not exist"):
+        sh("true")
 
 
 def test_a_timeout_ends_the_whole_process_group(tmp_path):
     pids = tmp_path / "pids"
-    with pytest.raises(TryAgainError, match="sh -c .* no answer within 2 s"):
+    with pytest.raises(TryAgainError, match=r"sh -c .* no answer within 2 s"):
         sh(f"sleep 600 & echo $! >{pids}; echo $$ >>{pids}; wait", timeout_s=2)
     for pid in pids.read_text().split():
         wait_for(lambda pid=int(pid): not alive(pid), f"the end of process {pid}")

@@ -12,7 +12,8 @@ from gsched.slurm import wire
 
 OPT_OUT = Wants(opt_out=True)
 
-comments = st.text(alphabet=st.one_of(st.sampled_from(" \ngs1{}none,"), st.characters()), max_size=60)
+letters = st.one_of(st.sampled_from(" \ngs1{}none,"), st.characters())
+comments = st.text(alphabet=letters, max_size=60)
 
 
 @given(comments)

@@ -1,0 +1,144 @@
+"""`gsched queue`, `show`, `why` and `doctor` on a real Slurm, as users see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from support.site import Site, fresh_site
+
+pytestmark = pytest.mark.slurm
+
+HOSTILE = 'x|"\n\x1b[31mJobId=1 UserId=root(0)'
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with fresh_site() as made:
+        yield made
+
+
+def ranked(site: Site, user: str | None = None) -> list[tuple[int, int]]:
+    document = json.loads(site.gsched("queue", "--pending", "--json", user=user).stdout)
+    return [(int(j["job"]), j["rank"]["position"]) for j in document["jobs"] if j["rank"]]
+
+
+def test_every_user_sees_the_queue_in_the_daemons_order_without_the_database(site: Site) -> None:
+    ids = site.queue_up([300, 5, 2000, 40])
+    site.ok("daemon", "once", "--act")
+    right = [ids[i] for i in (1, 3, 0, 2)]
+    site.state.joinpath("history.db").chmod(0o600)
+    for user in ("games", "news", None):
+        assert ranked(site, user) == [(job, place) for place, job in enumerate(right, 1)]
+    text = site.ok("queue", user="news")
+    lines = text.splitlines()
+    assert lines[0].split()[:4] == ["RANK", "JOBID", "PARTITION", "NAME"]
+    assert lines[1].split()[:2] == ["1/4", str(right[0])]
+    assert "40 GPU-s predicted: 8 × 5.0 s" in lines[1]
+    assert "maintenance" in lines[-1]  # running jobs come last
+
+
+def test_filters(site: Site) -> None:
+    site.queue_up([5, 6])
+    site.submit("d5", user="news")
+    by_user = json.loads(site.ok("queue", "-u", "news", "--json"))
+    assert [j["user"] for j in by_user["jobs"]] == ["news"]
+    assert json.loads(site.ok("queue", "-p", "nowhere", "--json"))["jobs"] == []
+    everybody = json.loads(site.ok("queue", "--json"))["jobs"]
+    assert {j["state"] for j in everybody} == {"PENDING", "RUNNING"}
+
+
+def test_without_a_daemon_it_is_squeue_and_says_so(site: Site) -> None:
+    ids = site.queue_up([300, 5])
+    answer = site.gsched("queue", "--pending")
+    assert "no predictions: no gsched daemon has answered" in answer.stderr
+    assert [int(line.split()[1]) for line in answer.stdout.splitlines()[1:]] == ids
+
+
+def test_an_observing_daemon_is_said_to_observe(site: Site) -> None:
+    site.queue_up([300, 5])
+    site.ok("daemon", "once")
+    assert "the daemon observes: this order is not Slurm's own" in site.gsched("queue").stderr
+
+
+def test_why_tells_the_place_the_prediction_and_the_priority(site: Site) -> None:
+    ids = site.queue_up([300, 5, 2000])
+    site.ok("daemon", "once", "--act")
+    text = site.ok("why", str(ids[0]), user="games")
+    assert "8 GPUs on 1 node; 0 GPUs free in gpu now" in text
+    assert "1 jobs, 0.011 GPU-hours predicted (1 of its user)" in text
+    assert "rank 2 of 3: 2400 GPU-s predicted: 8 × 300 s" in text
+    assert f"partition +1000000, gsched {site.factors()[ids[0]]:+}" in text or (
+        site.factors()[ids[0]] == 0
+    )
+
+
+def test_why_says_when_a_job_can_never_start(site: Site) -> None:
+    job = site.submit("d5", gpus=8)
+    site.arm.fill()
+    late = site.submit("d5", 8, "games", "--begin=now+1hour")
+    doomed = site.submit("d5", 8, "games", f"--dependency=afterok:{late}")
+    site.slurm("scancel", str(late))
+    site.slurm("squeue", "-j", str(job), "-t", "all")
+    text = site.ok("why", str(doomed))
+    assert "can never start" in text or "waits for another job" in text
+    wide = site.submit("d5", 8, "games", "--nodes=2")
+    site.slurm("scontrol", "update", "partitionname=gpu", "nodes=gn01")
+    assert "can never start: it asks for 2 nodes; gpu has 1" in site.ok("why", str(wide))
+
+
+def test_why_of_a_running_and_of_an_unknown_job(site: Site) -> None:
+    site.arm.fill()
+    assert "does not wait: it is RUNNING" in site.ok("why", "1")
+    unknown = site.gsched("why", "99999")
+    assert unknown.returncode == 2
+    assert "Slurm has no job 99999" in unknown.stderr
+    nonsense = site.gsched("why", "12; rm -rf /")
+    assert nonsense.returncode in {2, 65}
+    assert "12; rm -rf /" in nonsense.stderr
+
+
+def test_show_joins_slurm_the_daemon_and_the_history(site: Site) -> None:
+    ids = site.queue_up([300, 5])
+    site.ok("daemon", "once", "--act")
+    document = site.json("show", str(ids[1]))
+    assert document["slurm"]["name"] == "d5"
+    assert document["slurm"]["num_gpus"] == 8
+    assert document["gsched"]["rank"]["position"] == 1
+    assert document["slurm"]["priority_parts"]["site_factor"] == site.factors()[ids[1]]
+    assert document["history"][0]["attempts"][0]["state"] == "PENDING"
+    site.drain_queue()
+    site.ok("db", "ingest")
+    past = site.json("show", str(ids[1]))["history"][0]
+    assert past["state"] == "COMPLETED"
+    assert past["num_gpus"] == 8
+    assert "gsched show" not in site.ok("show", str(ids[1]))
+
+
+def test_hostile_names_stay_in_their_line(site: Site) -> None:
+    site.queue_up([5])
+    job = site.submit(HOSTILE, user="news")
+    site.ok("daemon", "once", "--act")
+    for words in (("queue",), ("why", str(job)), ("show", str(job)), ("daemon", "once")):
+        text = site.ok(*words)
+        assert "\x1b" not in text
+        assert not any(line.startswith(("\x1b", "JobId=1")) for line in text.splitlines())
+    assert len(site.ok("queue", "--pending").splitlines()) == 3
+    names = {j["name"] for j in json.loads(site.ok("queue", "--json"))["jobs"]}
+    assert HOSTILE in names
+
+
+def test_doctor_finds_a_sound_site_sound_and_names_what_is_missing(site: Site) -> None:
+    found = {f["what"]: f for f in site.json("doctor")}
+    assert found["priorities"]["level"] == "ok"
+    assert found["privilege"]["level"] == "ok"
+    assert found["duration model"]["level"] == "warn"
+    assert "gsched predict train" in found["duration model"]["mend"]
+    as_user = site.gsched("doctor", "--json", user="games")
+    levels = {f["what"]: f["level"] for f in json.loads(as_user.stdout)}
+    assert levels["privilege"] == "note"
+    site.bed.kill_slurmctld()
+    down = site.gsched("doctor")
+    assert down.returncode == 78
+    assert "fail" in down.stdout
