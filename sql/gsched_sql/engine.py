@@ -33,6 +33,12 @@ BUSY_TIMEOUT_S = 10.0
 """For so long a command waits while another process writes."""
 
 _WRITES = "gsched_writes"
+_NO_ACCESS = (
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_AUTH,
+    sqlite3.SQLITE_CANTOPEN,
+)
 _INIT_HINT = "run `gsched db init`"
 
 
@@ -172,28 +178,26 @@ def translated(url: URL) -> Iterator[None]:
     except IntegrityError as e:
         raise GschedError(f"the database {location(url)} refused a row: {e.orig}") from e
     except DBAPIError as e:
+        raise _as_gsched_error(e.orig, location(url)) from e
+    except sqlite3.Error as e:
         raise _as_gsched_error(e, location(url)) from e
 
 
-def _as_gsched_error(error: DBAPIError, where: str) -> GschedError:
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+def _as_gsched_error(error: BaseException | None, where: str) -> GschedError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return TryAgainError(
             f"the database {where} is locked by another process",
             f"try again; `fuser {where}` shows who holds it",
         )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+    if code in _NO_ACCESS:  # even reading needs the write-ahead log's index beside the file
         return PermissionDeniedError(
-            f"cannot write to the database {where}",
+            f"no permission to use the database {where}",
             "run as the user that owns gsched's state_dir",
-        )
-    if code == sqlite3.SQLITE_CANTOPEN and not os.access(where, os.R_OK | os.W_OK):
-        return PermissionDeniedError(
-            f"cannot open the database {where}", "run as the user that owns gsched's state_dir"
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return DataError(
-            f"{where} is damaged or no database of gsched: {error.orig}",
+            f"{where} is damaged or no database of gsched: {error}",
             "restore it from a backup, or move it away and run `gsched db init`",
         )
-    return UnavailableError(f"the database {where} does not work: {error.orig}")
+    return UnavailableError(f"the database {where} does not work: {error}")

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import Engine
 
-from gsched.model.history import AttemptRecord, Batch
+from gsched.model.history import AttemptRecord, Batch, Reject
 from gsched.model.job import JobKey, Prediction
 from gsched.model.jobid import JobId
 from gsched_sql import audit, ingest, job_queries, migrate, prediction_rows, stats
@@ -153,6 +153,11 @@ class History:
     def stats(self) -> HistoryStats:
         """What the database holds, in numbers."""
         return stats.collect(self._engine)
+
+    def rejects(self, limit: int = 20) -> list[Reject]:
+        """Rows that no reader has understood, the last met first."""
+        with reading(self._engine) as conn:
+            return stats.rejected_rows(conn, limit)
 
     def journal(self) -> SqlJournal:
         """The daemon's journal in this database."""

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, TextClause, func, select, text
 
+from gsched.model.history import Reject
 from gsched_sql.columns import KeptText
 from gsched_sql.engine import location, reading
-from gsched_sql.schema import REVISION, metadata
+from gsched_sql.schema import REVISION, metadata, rejects
 from gsched_sql.values import HistoryStats
 
 
@@ -38,6 +39,12 @@ def collect(engine: Engine) -> HistoryStats:
             gpu_time_s=int(totals.gpu_time_s or 0),
             size_bytes=_size_bytes(engine),
         )
+
+
+def rejected_rows(conn: Connection, limit: int) -> list[Reject]:
+    """Rows that no reader has understood, the last met first."""
+    query = select(rejects).order_by(rejects.c.id.desc()).limit(limit)
+    return [Reject(row.source, row.line, row.reason, row.raw) for row in conn.execute(query)]
 
 
 def _rows(conn: Connection) -> dict[str, int]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 
 import click
 import pytest
@@ -92,6 +93,24 @@ def test_a_full_disk_is_said_in_one_line(environment):
         )
     assert done.returncode == 69
     assert done.stderr == b"gsched: error: No space left on device\n"
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 69), (3, 3)])
+def test_what_lies_in_the_buffer_is_missed_when_the_disk_is_full(environment, code, expected):
+    """Output that nobody has flushed yet counts; the first error is the one that is told."""
+    body = f"lambda: print('x') or {code}"
+    program = f"import sys; from gsched_cli.errors import guarded; sys.exit(guarded({body}))"
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment,
+            check=False,
+        )
+    assert done.returncode == expected
+    said = b"gsched: error: No space left on device\n" if code == 0 else b""
+    assert done.stderr == said
 
 
 def test_a_closed_stdout_is_no_error(environment):

@@ -119,10 +119,16 @@ def test_a_rejected_row_makes_ingest_fail_once(gsched, stand_in, tmp_path):
     document = json.loads(answer.stdout)
     assert document["cluster"] == "alpha"
     assert document["sources"]["jobcomp"]["rejected"] == document["rejected_new"] == 1
-    assert "1 rows were not understood" in answer.stderr
+    assert "rows not understood: 1; `gsched db stats --rejects` shows them" in answer.stderr
     again = gsched(*words, "--since", "1d")
     assert again.returncode == 0
     assert again.stdout.splitlines()[1].split() == ["jobcomp", "1", "0", "0", "0", "1", "0"]
     with file.open("a") as more:
         more.write("another such line\n")
     assert gsched(*words, "--keep-going").returncode == 0
+    rejects = json.loads(gsched("db", "stats", "--rejects", "--json").stdout)
+    assert [r["raw"] for r in rejects] == [
+        "another such line\n",
+        "one line that is no record\n",
+    ]
+    assert "another such line\\n" in gsched("db", "stats", "--rejects").stdout.splitlines()[1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from gsched_cli.output import count, duration, emit_json, emit_table, local_time
 
 if TYPE_CHECKING:
     from gsched.app.ingest import Source
+    from gsched.model.history import Reject
     from gsched_sql import HistoryStats
 
 
@@ -108,30 +111,42 @@ def ingest(
             right=set(range(1, 7)),
         )
     if report.total.rejected_new:
-        say(f"{report.total.rejected_new} rows were not understood; the database keeps them")
+        say(
+            f"rows not understood: {report.total.rejected_new}; "
+            "`gsched db stats --rejects` shows them"
+        )
         return 0 if keep_going else EXIT_DATA
     return 0
 
 
 @db.command()
+@click.option("--rejects", is_flag=True, help="List the rows that were not understood instead.")
 @json_option
-def stats(as_json: bool) -> None:
+def stats(rejects: bool, as_json: bool) -> None:
     """Show what the database holds.
 
     \b
     Example:
       gsched db stats
     """
-    from dataclasses import asdict
-
     from gsched.app.wiring import open_history
 
     with open_history(load_settings()) as history:
+        if rejects:
+            _show_rejects(history.rejects(), as_json)
+            return
         found = history.stats()
     if as_json:
         emit_json(asdict(found))
     else:
         emit_table(["WHAT", "IS"], _stats_rows(found))
+
+
+def _show_rejects(rejects: Sequence[Reject], as_json: bool) -> None:
+    if as_json:
+        emit_json([asdict(r) for r in rejects])
+    else:
+        emit_table(["SOURCE", "WHY", "ROW"], [(r.source, r.reason, r.raw) for r in rejects])
 
 
 def _stats_rows(found: HistoryStats) -> list[tuple[str, str]]:

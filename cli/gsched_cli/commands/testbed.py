@@ -162,6 +162,25 @@ def run(name: str | None, root: Path | None, command: tuple[str, ...], **wanted:
     return run_in_existing(command, Testbed.existing(_root(name, root)))
 
 
+@testbed.command()
+@click.option("--jobs", "num_jobs", type=click.IntRange(10, 500), help="Jobs that compete [80].")
+@click.option("--seed", type=int, help="Another workload of the same kind.")
+def demo(num_jobs: int | None, seed: int | None) -> None:
+    """Watch the main job, in under two minutes: history, model, order, before and after.
+
+    Two private clusters get the same jobs at the same moment; on one of them gsched's daemon
+    orders the queue. Both are gone afterwards.
+
+    \b
+    Example:
+      gsched testbed demo
+    """
+    from gsched.app.demo import Demo, DemoOptions
+
+    given = _given({"num_jobs": num_jobs, "seed": seed})
+    Demo(DemoOptions(**given)).run()
+
+
 def _root(name: str | None, root: Path | None) -> Path:
     from gsched.testbed.layout import default_root
 

@@ -61,7 +61,7 @@ class Demo:
             self._typed("daemon", "run", "--act", "--interval", "1", after=" &")
             with Background(ours.bed, argv, log) as daemon:
                 self._compete(plain, ours, daemon)
-            self._take_back(ours)
+            self._audit(ours)
         self._title(f"Done in {time.monotonic() - self._began:.0f} s; both clusters are gone again")
 
     def _start(self, beds: ExitStack, cluster: str) -> Testbed:
@@ -134,10 +134,9 @@ class Demo:
             else "\n  some jobs did not complete: see above"
         )
 
-    def _take_back(self, arm: Arm) -> None:
-        self._title("Every step is in the audit, and can be taken back")
+    def _audit(self, arm: Arm) -> None:
+        self._title("Every step is in the audit; `gsched daemon clear` takes all of them back")
         self._show(arm, "daemon", "audit", "-n", "5")
-        self._show(arm, "daemon", "clear")
 
     # -- printing ---------------------------------------------------------------------------
 

@@ -163,7 +163,7 @@ class _Run:
             end = min(begin + SACCT_WINDOW_S, now)
             batch = replace(self.client.accounting(begin, end), cursor=str(end))
             total += self.history.ingest(batch, source_key=source_key)
-            begin = end + 1
+            begin = end
         return total
 
     def _sacct_begin(self, cursor: str, now: int) -> int:

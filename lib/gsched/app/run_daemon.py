@@ -23,7 +23,7 @@ from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundRunner
-from gsched.errors import DataError, UsageError
+from gsched.errors import DataError, GschedError, UsageError
 from gsched.model.job import JobView, Prediction
 from gsched.policy.registry import check, load
 from gsched.predict.estimators import load_estimator
@@ -59,8 +59,15 @@ class Upkeep:
         self._next_fit: int | None = None
 
     def __call__(self, at: int) -> Predictor | None:
-        """A new predictor when there is one, else None."""
-        ingest(self._settings, self._client, self._history)
+        """A new predictor when there is one, else None; the last good one stays on any error."""
+        try:
+            ingest(self._settings, self._client, self._history)
+            return self._new_predictor(at)
+        except GschedError as e:  # the order does not depend on it: the round goes on
+            log.warning("history or model not brought up to date: %s", e.message)
+            return None
+
+    def _new_predictor(self, at: int) -> Predictor | None:
         if self._settings.predict.estimator != "model":
             return None
         self._refit_if_due(at)

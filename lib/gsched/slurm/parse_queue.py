@@ -65,7 +65,9 @@ def _queue_row(record: list[str]) -> QueueRow:
     is_array = array_task not in UNSET
     is_unsplit = "[" in array_job_id_text or (is_array and not array_task.isdecimal())
     is_het = het_offset not in UNSET
-    nodes, tasks = _count(num_nodes, 1), _count(num_tasks, 1)
+    # While a job waits, NumNodes is squeue's guess; its TRES hold the least that it asks for.
+    nodes = _tres(tres_text).get("node") or _count(num_nodes, 1)
+    tasks = _count(num_tasks, 1)
     tres, num_gpus, gpu_options, shards, mem_bytes = _resources(
         tres_text, per_job, per_node, per_socket, per_task, nodes, tasks, sockets
     )
@@ -124,6 +126,9 @@ def _count(value: str, default: int) -> int:
     return default if value in UNSET else parse_count(value.partition("-")[0])
 
 
+_tres = lru_cache(maxsize=4096)(parse_tres)
+
+
 @lru_cache(maxsize=4096)
 def _resources(
     tres_text: str,
@@ -140,7 +145,7 @@ def _resources(
     `tres_text` holds GPUs only on a cluster that accounts for them (slurmdbd); else they come from
     the request.
     """
-    tres = parse_tres(tres_text)
+    tres = _tres(tres_text)
     accounted = tres_gres(tres)
     num_gpus, kinds = count_gres(accounted, "gpu")
     if not kinds:  # the site does not account for GPUs, or not for their types

@@ -82,8 +82,9 @@ def test_positions_lead_back_to_the_arguments():
     assert spans == [(0, 1), (1, 3), (3, 4), (4, 6)]
 
 
-def test_an_option_whose_argument_is_missing_has_no_value():
-    (word,) = scan(["--partition"], SBATCH)
+@pytest.mark.parametrize("text", ["--partition", "-p"])
+def test_an_option_whose_argument_is_missing_has_no_value(text):
+    (word,) = scan([text], SBATCH)
     assert (word.name, word.value, word.is_known) == ("partition", None, True)
 
 

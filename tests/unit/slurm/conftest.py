@@ -1,4 +1,4 @@
-"""Recorded output of a real Slurm 22.05.8: a cluster with slurmdbd and odd jobs, see README."""
+"""Recorded output of real Slurms: what is in the files is said in the README beside them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).parents[2] / "data" / "slurm" / "22.05"
+DATA = Path(__file__).parents[2] / "data" / "slurm"
 
 
 @pytest.fixture(scope="session")
@@ -17,9 +17,9 @@ def separator():
 
 @pytest.fixture(scope="session")
 def recorded():
-    """Text of a recorded output by its file name, decoded as the adapter does."""
+    """Text of a recorded output by its file name and release, decoded as the adapter does."""
 
-    def read(name):
-        return (DATA / name).read_bytes().decode("utf-8", "replace")
+    def read(name, release="22.05"):
+        return (DATA / release / name).read_bytes().decode("utf-8", "replace")
 
     return read

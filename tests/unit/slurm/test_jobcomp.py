@@ -15,7 +15,7 @@ from gsched.slurm.parse_jobcomp import parse_jobcomp
 
 from .conftest import DATA
 
-RECORDED = DATA / "jobcomp.txt"
+RECORDED = DATA / "22.05" / "jobcomp.txt"
 
 
 def line(job_id=7, name="train", **fields):
@@ -234,6 +234,16 @@ def test_a_rotated_file_is_read_to_its_end_first(file):
     second = read_filetxt(file, "c", first.cursor)
     assert (ids(second), second.rejects) == ([2, 3], ())
     assert read_filetxt(file, "c", second.cursor).rows_in == 0
+
+
+def test_of_several_rotated_files_the_last_read_one_is_read_on(file):
+    append(file.with_name("jobcomp.txt.2"), line(7))
+    append(file, line(1))
+    first = read_filetxt(file, "c")
+    append(file, line(2))
+    file.rename(file.with_name("jobcomp.txt.1"))
+    append(file, line(3))
+    assert ids(read_filetxt(file, "c", first.cursor)) == [2, 3]
 
 
 def test_a_rotated_file_that_is_gone_is_reported(file):

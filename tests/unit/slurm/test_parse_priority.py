@@ -58,6 +58,12 @@ def test_a_job_in_two_partitions_is_one_job_with_its_best_total(by_name, recorde
     assert shown.total == max(int(line.split(separator)[1]) for line in lines)
 
 
+def test_the_best_total_counts_whatever_the_order():
+    lines = [SEPARATOR.join(["7", total, "0", "0", *["0"] * 6, ""]) + SEPARATOR + "\n"
+             for total in ("50", "70", "60")]  # fmt: skip
+    assert parse_priorities("".join(lines), SEPARATOR)[7].total == 70
+
+
 def test_held_jobs_are_absent(by_name):
     assert "high" not in by_name
 

@@ -137,7 +137,7 @@ def test_a_type_that_is_not_accounted_for_stays_in_the_total():
 
 def test_shards_are_no_gpus(by_name):
     assert (by_name["shards"].shards, by_name["shards"].num_gpus) == (3, 0)
-    row = only_row(**{"tres-per-node": "gres:shard:3", "NumNodes": "2", "MaxNodes": "2"})
+    row = only_row(**{"tres-per-node": "gres:shard:3", "tres-alloc": "cpu=2,node=2"})
     assert (row.shards, row.num_gpus) == (6, 0)
 
 
@@ -145,8 +145,11 @@ def test_sizes(by_name):
     assert by_name["wide"].num_cpus == 2000
     row = by_name["range"]
     assert (row.min_nodes, row.max_nodes, row.mem_bytes) == (2, 4, 6 * 2**30)
-    row = only_row(NumNodes="2K", MaxNodes="0", NumCPUs="4096")
+    row = only_row(NumNodes="2K", MaxNodes="0", NumCPUs="4096", **{"tres-alloc": "N/A"})
     assert (row.min_nodes, row.max_nodes, row.num_cpus) == (2048, 2048, 4096)
+    # 24.11 shows the most that -N2-3 could have
+    row = only_row(NumNodes="3", MaxNodes="3", **{"tres-alloc": "cpu=1,node=2"})
+    assert (row.min_nodes, row.max_nodes) == (2, 3)
 
 
 def test_arrays(listing, by_name):

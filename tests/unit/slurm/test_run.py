@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
@@ -208,3 +210,53 @@ def test_signals_that_the_caller_ignores_stay_ignored():
     code += f"sys.exit(passthrough(['sh', '-c', {script!r}], os.environ))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("still here\n", 0)
+
+
+def test_a_signal_that_comes_before_the_command_is_not_lost():
+    code = (
+        "import os, signal, subprocess, sys\n"
+        "from gsched.slurm.run import passthrough\n"
+        "real = subprocess.Popen\n"
+        "def late(*args, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return real(*args, **options)\n"
+        "subprocess.Popen = late\n"
+        "sys.exit(passthrough(['sleep', '600'], os.environ))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert done.returncode == 128 + signal.SIGTERM
+
+
+def test_control_c_reaches_the_command_once():
+    """The terminal sends it to the command as well: gsched must not send a second one."""
+    command = (
+        "import signal\n"
+        "count = 0\n"
+        "def got(*_):\n"
+        "    global count\n"
+        "    count += 1\n"
+        "    print('got', count, flush=True)\n"
+        "signal.signal(signal.SIGINT, got)\n"
+        "print('ready', flush=True)\n"
+        "input()\n"
+        "print('total', count, flush=True)\n"
+    )
+    code = f"{PASS}sys.exit(passthrough([sys.executable, '-c', {command!r}], os.environ))"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", code])  # noqa: S606
+    with os.fdopen(terminal, "r+b", buffering=0) as tty:
+        read_until(tty, b"ready")
+        tty.write(b"\x03")
+        read_until(tty, b"got 1")
+        tty.write(b"\n")
+        assert b"total 1" in read_until(tty, b"total")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def read_until(tty, word):
+    """What the terminal shows up to the end of the line that holds `word`."""
+    seen = b""
+    while not re.search(re.escape(word) + rb"[^\n]*\n", seen):
+        seen += tty.read(1024)
+    return seen

@@ -12,7 +12,7 @@ from gsched.slurm import wire
 
 OPT_OUT = Wants(opt_out=True)
 
-letters = st.one_of(st.sampled_from(" \ngs1{}none,"), st.characters())
+letters = st.one_of(st.sampled_from(" \ngs1{}none,\udcff"), st.characters(codec="utf-8"))
 comments = st.text(alphabet=letters, max_size=60)
 
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,34 @@ def test_a_folder_that_may_not_be_written_is_a_lack_of_permission(tmp_path, monk
     monkeypatch.setattr(engine_module.os, "open", refuse)
     with pytest.raises(PermissionDeniedError, match="Permission denied"):
         History.create(f"sqlite:///{tmp_path / 'history.db'}")
+
+
+@contextmanager
+def without_roots_rights():
+    """Root may read and write whatever the mode says; nobody else may."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+@pytest.mark.parametrize("use", [History.open, History.create])
+def test_a_user_without_permission_is_told_so(database, tmp_path, mode, use):
+    database.chmod(mode)
+    for folder in (tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    tmp_path.chmod(0o555)
+    try:
+        with without_roots_rights(), pytest.raises(PermissionDeniedError) as caught:
+            use(f"sqlite:///{database}")
+    finally:
+        tmp_path.chmod(0o755)
+    assert caught.value.exit_code == 77
+    assert str(database) in caught.value.message
 
 
 def test_a_row_that_breaks_a_rule_is_refused_whole(database, history):

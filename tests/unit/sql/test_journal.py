@@ -313,7 +313,7 @@ def prediction(mean=120.5, model_id="m1", kind=PredictionKind.DURATION):
 def test_of_each_attempt_the_first_prediction_of_each_model_is_kept(journal, history):
     first, other_model = prediction(), prediction(90.0, "m2")
     start = prediction(5000.0, kind=PredictionKind.START)
-    journal.record_predictions([(KEY, 1000, first), (KEY, 1000, first)], 2000)
+    journal.record_predictions([(KEY, 1000, first), (KEY, 1000, prediction(5.0))], 2000)
     journal.record_predictions([(KEY, 1000, prediction(999.0)), (KEY, 1000, other_model)], 2010)
     journal.record_predictions([(KEY, 1500, first), (KEY, 1000, start)], 2020)
     journal.record_predictions([], 2030)
