@@ -50,6 +50,11 @@ def test_version(gsched):
             "hint: see `gsched --help`\n",
         ),
         (
+            ["queue", "--jsno"],
+            "gsched: error: no such option '--jsno'. Did you mean '--json'?\n"
+            "hint: see `gsched queue --help`\n",
+        ),
+        (
             ["\x1b[31m\n\u202equeue"],
             "gsched: error: no such command '\\x1b[31m\\n\\u202equeue'\n"
             "hint: see `gsched --help`\n",

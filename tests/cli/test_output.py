@@ -54,6 +54,10 @@ def test_long_text_is_cut_at_columns_of_the_terminal(text, width, shown):
     assert output.safe_text(text, width) == shown
 
 
+def test_width_counts_columns_of_the_terminal():
+    assert [output.display_width(text) for text in ("abc", "模型", "e\u0301", "")] == [3, 4, 1, 0]
+
+
 def test_a_tower_of_marks_is_cut():
     assert len(output.safe_text("e" + "\u0301" * 5000, 20)) <= 40
 

@@ -81,7 +81,7 @@ def test_as_json(site):
     scores = document["validation"]["scores"]
     assert scores["model"]["rank_correlation"] > 0.99
     assert scores["mean"]["log_error"] > scores["model"]["log_error"]
-    assert document["validation"]["grid"].keys() >= {"0.0", "0.5", "1.0"}
+    assert document["validation"]["grid"].keys() >= {"0.1", "0.5", "1.0"}
     assert "scikit-learn" in document["versions"]
 
 

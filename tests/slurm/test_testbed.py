@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def gsched_testbed(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def pids_naming(text: str | Path) -> dict[int, str]:
-    """Processes with `text` anywhere in their command line or environment, found without gsched."""
+    """Processes with `text` in their command line, environment or working folder, found by hand."""
     found = {}
     ours = {os.getpid(), os.getppid()}
     for entry in Path("/proc").iterdir():
@@ -53,10 +54,12 @@ def pids_naming(text: str | Path) -> dict[int, str]:
             continue
         try:
             command = (entry / "cmdline").read_bytes()
-            if str(text).encode() in command + (entry / "environ").read_bytes():
-                found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace")
+            environ = (entry / "environ").read_bytes()
+            folder = os.fsencode((entry / "cwd").readlink())
         except OSError:
             continue  # ended meanwhile
+        if str(text).encode() in b"\0".join((command, environ, folder)):
+            found[int(entry.name)] = command.replace(b"\0", b" ").decode(errors="replace")
     return found
 
 
@@ -470,6 +473,18 @@ def started_run(script: str, *prefix: str) -> tuple[subprocess.Popen[str], Path]
     return process, root
 
 
+@contextmanager
+def ended(
+    process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM
+) -> Iterator[None]:
+    """Send a signal at the end of the block, however it ends, and wait for the process."""
+    with process:
+        try:
+            yield
+        finally:
+            process.send_signal(number)
+
+
 def test_a_machine_whose_name_is_not_local_still_listens_on_loopback_only() -> None:
     prefix = ["unshare", "--uts", "sh", "-c", 'hostname elsewhere.invalid && exec "$@"', "sh"]
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
@@ -477,10 +492,9 @@ def test_a_machine_whose_name_is_not_local_still_listens_on_loopback_only() -> N
         assert not loopback.is_local_name()
         prefix = []
     process, root = started_run("srun -N2 sleep 600", *prefix)
-    with process:
+    with ended(process):
         wait_for(lambda: "slurmstepd: [1.0]" in str(pids_naming(root)), "the step of srun")
         found = listening_addresses(set(pids_naming(root)))
-        process.terminate()
     assert len(found) > 3, "srun itself should listen as well"
     assert {address for address, _ in found} == {"0100007F"}
     assert process.returncode == 128 + signal.SIGTERM
@@ -489,19 +503,17 @@ def test_a_machine_whose_name_is_not_local_still_listens_on_loopback_only() -> N
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_run_cleans_up_when_it_gets_a_signal(number: signal.Signals) -> None:
     process, root = started_run("sleep 600 & wait")
-    with process:
-        process.send_signal(number)
-        code = process.wait(60)
-    assert code == 128 + number
+    with ended(process, number):
+        pass
+    assert process.returncode == 128 + number
     assert pids_naming(root) == {}
     assert not root.exists()
 
 
 def test_what_a_killed_run_leaves_is_cleared_by_the_next_start_of_any() -> None:
     process, root = started_run("sbatch -o /dev/null --wait --wrap 'sleep 600'")
-    with process:
+    with ended(process, signal.SIGKILL):
         wait_for(lambda: "slurm_script" in str(pids_naming(root)), "the job to run")
-        process.kill()
     assert look_at(root).state == "abandoned"
     orphans = pids_naming(root)
     assert any(command.startswith("slurmctld") for command in orphans.values())

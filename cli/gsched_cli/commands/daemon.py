@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gsched_cli.options import json_option, load_settings
@@ -85,11 +87,7 @@ def status(as_json: bool) -> None:
     if as_json:
         emit_json(found)
         return
-    rows = [(name.replace("_", " "), str(value)) for name, value in found.items()]
-    rows = [
-        (name, local_time(found[key]) if key.endswith(("_at", "as_of")) else value)
-        for (name, value), key in zip(rows, found, strict=True)
-    ]
+    rows = [(name.replace("_", " "), _status_text(name, value)) for name, value in found.items()]
     emit_table(["WHAT", "IS"], rows)
 
 
@@ -140,7 +138,14 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
 
 @daemon.command()
 @click.option("-j", "--job", help="Only this job.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="The newest so many rows.",
+)
 @json_option
 def audit(job: str | None, limit: int, as_json: bool) -> None:
     """Show what was decided and done, why, and what Slurm confirmed; the newest first.

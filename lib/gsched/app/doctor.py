@@ -51,7 +51,8 @@ def examine(settings: Settings) -> list[Finding]:
     except GschedError as e:
         findings.append(Finding("fail", "Slurm", e.message, e.hint or "start slurmctld"))
         return findings
-    findings.append(Finding("ok", "Slurm", f"{config.get('SLURM_VERSION')}, cluster {config.cluster}"))
+    version = config.get("SLURM_VERSION")
+    findings.append(Finding("ok", "Slurm", f"{version}, cluster {config.cluster}"))
     for check in (_priorities, _backfill, _requeue, _accounting):
         findings += check(config, settings)
     findings += _privilege(client)

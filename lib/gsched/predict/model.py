@@ -17,8 +17,6 @@ from gsched.predict.gbdt import GbdtEstimator
 from gsched.predict.rolling import QUANTILES, Estimate, RollingEstimator
 from gsched.predict.validation import ANY_SOURCE, Validation, validate
 
-REGRESSION_SOURCE = "gradient-boosting"
-
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
@@ -132,12 +130,11 @@ class DurationModel:
             quantiles = tuple((p, mean_s * r) for p, r in zip(QUANTILES, ratios, strict=True))
         else:
             quantiles = estimate.quantiles()
-        only_regression = calibrated and self.info.lam == 0.0
         return Prediction(
             kind=PredictionKind.DURATION,
             mean=mean_s,
             quantiles=quantiles,
-            source=REGRESSION_SOURCE if only_regression else estimate.source,
+            source=estimate.source,
             model_id=self.model_id,
             similar_jobs=len(estimate.matches),
             as_of=min(now, self._known_until + 1),

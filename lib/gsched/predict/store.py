@@ -154,7 +154,7 @@ def _info(stored: Mapping[str, Any]) -> ModelInfo:
         values["validation"] = Validation(**(validation | {"ratios": ratios, "scores": scores}))
     values["features"] = tuple(values["features"])
     info = ModelInfo(**values)
-    if not 0.0 <= info.lam <= 1.0:
+    if not 0.0 < info.lam <= 1.0:
         raise ValueError(f"lambda is {info.lam}")
     return info
 

@@ -1,8 +1,8 @@
 """The processes of a testbed: found by what they carry, never by a pid that was written down.
 
 Every daemon is started with an environment entry that names its root, and so is every command that
-the testbed runs for somebody; slurmstepd inherits it. Processes of jobs carry the testbed's
-SLURM_CONF and the name of their node. A shell that merely exported SLURM_CONF carries neither and
+the testbed runs for somebody; Slurm's daemons also work in its log folder. Processes of jobs carry
+the testbed's SLURM_CONF and the name of their node. A shell that merely exported SLURM_CONF carries neither and
 is never touched. As a second hold, descendants of what was found belong to it.
 """
 
@@ -43,7 +43,7 @@ def find(root: Path) -> list[Process]:
     """All processes of the testbed at `root`, but neither the caller nor its ancestors."""
     parents = _parents()
     spared = _with_ancestors(os.getpid(), parents)
-    found = {pid for pid in parents if pid not in spared and _carries(pid, root)}
+    found = {pid for pid in parents if pid not in spared and _belongs(pid, root)}
     while more := {p for p, up in parents.items() if up in found} - found:
         found |= more
     return [process for pid in sorted(found) if (process := inspect(pid))]
@@ -162,18 +162,30 @@ def finish_start(starting: subprocess.Popen[bytes], timeout_s: float = 30.0) -> 
         return 124
 
 
-def _carries(pid: int, root: Path) -> bool:
+def _belongs(pid: int, root: Path) -> bool:
+    directory = _PROC / str(pid)
     try:
-        entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-        if f"{MARK}={root}".encode() not in entries:
-            if f"SLURM_CONF={root}/etc/slurm.conf".encode() not in entries:
-                return False
-            if not any(entry.startswith(b"SLURMD_NODENAME=") for entry in entries):
-                return False
+        entries = (directory / "environ").read_bytes().split(b"\0")
+        if not (_has_mark(entries, root) or _is_daemon_at_home(directory, root)):
+            return False
         # a container may hold a testbed of the same path, which is not ours
-        return os.path.samestat((_PROC / str(pid) / "root").stat(), Path("/").stat())
+        return os.path.samestat((directory / "root").stat(), Path("/").stat())
     except OSError:
         return False
+
+
+def _has_mark(entries: Sequence[bytes], root: Path) -> bool:
+    if f"{MARK}={root}".encode() in entries:
+        return True
+    return f"SLURM_CONF={root}/etc/slurm.conf".encode() in entries and any(
+        entry.startswith(b"SLURMD_NODENAME=") for entry in entries
+    )
+
+
+def _is_daemon_at_home(directory: Path, root: Path) -> bool:
+    """As is slurmstepd: that of Slurm 24.11 writes its title over its environment."""
+    program = (directory / "exe").readlink().name
+    return program.startswith("slurm") and (directory / "cwd").readlink() == Layout(root).log
 
 
 def _parents() -> dict[int, int]:

@@ -191,8 +191,15 @@ def test_a_password_must_not_lie_in_a_file_for_everybody(tmp_path, mode, is_refu
     assert "secret" not in caught.value.message + caught.value.hint
 
 
-def test_a_url_without_password_may_be_read_by_everybody(load_text):
-    url = "postgresql://gsched@db:5432/gsched"
+def test_a_password_in_a_url_that_is_not_understood_is_refused_as_well(tmp_path):
+    path = tmp_path / "site.toml"
+    path.write_text("[database]\nurl = 'postgresql://gsched:secret@[db/gsched'\n")
+    with pytest.raises(ConfigError, match="holds a password"):
+        loader.load({"GSCHED_CONFIG": str(path)})
+
+
+@pytest.mark.parametrize("url", ["postgresql://gsched@db:5432/gsched", "postgresql://[db/gsched"])
+def test_a_url_without_password_may_be_read_by_everybody(load_text, url):
     assert load_text(f"[database]\nurl = '{url}'\n").database_url == url
 
 

@@ -68,8 +68,8 @@ def test_components_of_heterogeneous_jobs_are_kept_apart():
 
 @pytest.mark.parametrize("opening", ["cat <<EOF", "cat > x <<-'EOF'", 'cat <<"EOF" | sh'])
 def test_the_text_of_a_here_document_is_no_late_directive(opening):
-    found = read("#!/bin/sh", opening, "#SBATCH -N1", "EOF", "#SBATCH -N2")
-    assert found.late == [(5, "#SBATCH")]
+    found = read("#!/bin/sh", opening, "text", "#SBATCH -N1", "EOF", "#SBATCH -N2")
+    assert found.late == [(6, "#SBATCH")]
 
 
 def test_a_here_string_opens_no_document():

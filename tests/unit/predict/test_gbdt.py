@@ -111,13 +111,6 @@ def test_it_learns_what_the_attributes_tell():
     assert estimator.predict(asked) == pytest.approx([20, 40, 320, 640], rel=0.1)
 
 
-def test_it_predicts_the_mean_not_the_typical_run():
-    jobs = [past_job(i, 10 if i % 10 else 1000, end=T0, submit=T0 - 2000) for i in range(200)]
-    estimator = GbdtEstimator.fit([of_past(j) for j in jobs], [j.duration_s for j in jobs])
-    mean = np.mean([j.duration_s for j in jobs])
-    assert estimator.predict([attributes(submit=T0 - 2000)])[0] == pytest.approx(mean, rel=0.2)
-
-
 def test_short_jobs_are_told_apart_beside_very_long_ones():
     durations_s = {"ann": 5, "bob": 20, "cem": 5_000, "dan": 2_000_000}
     seen = list(durations_s) * 60

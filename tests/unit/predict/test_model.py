@@ -60,14 +60,6 @@ def test_quantiles_come_from_held_out_jobs_of_the_same_rule(blended_model):
     assert [v / other.mean for _, v in other.quantiles] == pytest.approx([0.5, 1.0, 2.0])
 
 
-def test_the_regression_alone_is_named_as_the_source(regression_model):
-    assert regression_model.info.lam == 0.0
-    asked = view(1, name="sh")
-    found = regression_model.predict([asked], NOW)[0]
-    assert found.source == "gradient-boosting"
-    assert found.mean == regression_model.regression.predict([of_view(asked)])[0]
-
-
 def test_order_and_length_of_the_answer_follow_the_question(blended_model):
     asked = [view(i, user=u) for i, u in enumerate(["bob", "ann"] * 2)]
     means = [p.mean for p in blended_model.predict(asked, NOW)]
