@@ -91,7 +91,7 @@ class Walk:
 
     predicted_s: dict[str, Seconds]
     actual_s: Seconds
-    num_cpus: Seconds
+    num_units: Seconds
     lambdas: list[float]
 
 
@@ -114,14 +114,14 @@ def walk_forward(jobs: list[PastJob]) -> Walk:
             "model": comparison.blend(validation.lam),
             **comparison.predicted_s,
             "actual": comparison.actual_s,
-            "cpus": np.array([max(job.num_cpus, 1) for job in wanted], dtype=np.float64),
+            "units": comparison.num_units,
         }
         for name, values in period.items():
             columns.setdefault(name, []).append(values)
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
     return Walk(
         actual_s=joined.pop("actual"),
-        num_cpus=joined.pop("cpus"),
+        num_units=joined.pop("units"),
         predicted_s=joined,
         lambdas=lambdas,
     )
@@ -133,7 +133,7 @@ def score(walk: Walk) -> dict[str, dict[str, float]]:
         name: {
             "rank_correlation": round(rank_correlation(values, walk.actual_s), 4),
             "rank_correlation_cpu_time": round(
-                rank_correlation(values * walk.num_cpus, walk.actual_s * walk.num_cpus), 4
+                rank_correlation(values * walk.num_units, walk.actual_s * walk.num_units), 4
             ),
             "median_log_error": round(log_error(values, walk.actual_s), 4),
         }

@@ -14,8 +14,8 @@ from gsched.testbed.cluster import Testbed
 def shared_bed(record_testsuite_property: Callable[[str, object], None]) -> Iterator[Testbed]:
     """Four nodes of eight GPUs, started once; tests use it through `bed`."""
     bed = Testbed.temporary(num_nodes=4, accounting="filetxt")
+    started = bed.start()
     try:
-        started = bed.start()
         print(f"testbed of {bed.spec.num_nodes} nodes up in {started.duration_s:.2f} s")
         record_testsuite_property("testbed_start_s", round(started.duration_s, 3))
         yield bed

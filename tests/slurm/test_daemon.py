@@ -192,6 +192,7 @@ def test_slurmctld_away_costs_rounds_and_nothing_else(site: Site) -> None:
     ids = site.queue_up(DURATIONS)
     with site.daemon("--act") as daemon:
         wait_for(lambda: any(site.factors().values()), "the daemon to order the queue")
+        wait_for(lambda: site.state_is_saved(), "slurmctld to save the queue")
         site.bed.kill_slurmctld()
         wait_for(lambda: "round failed, nothing changed" in daemon.output(), "a failed round")
         site.bed.start_slurmctld()

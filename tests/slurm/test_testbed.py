@@ -108,8 +108,8 @@ def test_eight_nodes_of_typed_gpus_come_up_idle(
     fresh_bed: FreshBed, record_property: Callable[[str, object], None]
 ) -> None:
     bed = Testbed.temporary(num_nodes=8)
+    started = bed.start()
     try:
-        started = bed.start()
         record_property("start_s", round(started.duration_s, 3))
         print(f"8 nodes idle after {started.duration_s:.2f} s")
         nodes = bed.run(["sinfo", "-h", "-N", "-o", "%N %t %c %m %G"]).stdout.splitlines()
@@ -259,8 +259,10 @@ def test_two_testbeds_started_at_once_do_not_meet() -> None:
 
 def test_a_port_in_use_is_named(fresh_bed: FreshBed) -> None:
     base = block_of(fresh_bed(num_nodes=1))[0]
+    bed = Testbed.temporary(num_nodes=1, base_port=base)
     with pytest.raises(UnavailableError, match=f"port {base} on 127.0.0.1 is in use"):
-        fresh_bed(num_nodes=1, base_port=base)
+        bed.start()
+    assert not bed.layout.root.exists()
 
 
 def blocked_signals(bed: Testbed, node: str) -> set[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ class Site:
         self.config = bed.spec.root / "etc" / "gsched.toml"
         self.state = bed.spec.root / "gsched"
         self._durations: dict[str, int] = {}
+        self._last_change = 0.0
         History.create(f"sqlite:///{self.state}/history.db")
 
     # -- gsched and Slurm -------------------------------------------------------------------
@@ -76,6 +78,7 @@ class Site:
         return [self.submit(f"d{d}", gpus, user) for d in durations_s]
 
     def submit(self, name: str, gpus: int = 8, user: str = "games", *options: str) -> int:
+        self._last_change = time.time()
         words = ["sbatch", "--parsable", "-J", name, f"--gres=gpu:{gpus}", "-o", "/dev/null"]
         return int(self.slurm(*words, *options, "--wrap", "sleep 0.1", user=user))
 
@@ -94,6 +97,11 @@ class Site:
         """State of every job that Slurm still knows."""
         words = self.slurm("squeue", "-h", "-t", "all", "-o", "%A %T").split()
         return dict(zip(map(int, words[::2]), words[1::2], strict=True))
+
+    def state_is_saved(self) -> bool:
+        """Whether slurmctld has written down (every few seconds) what a crash must not lose."""
+        saved = (self.bed.spec.root / "state" / "job_state").stat().st_mtime
+        return saved > self._last_change + 1
 
     def drain_queue(self) -> None:
         """Open the gate and wait until everything has run."""

@@ -174,3 +174,13 @@ def audit(job: str | None, limit: int, as_json: bool) -> None:
             for r in rows
         ],
     )
+
+
+def _status_text(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {number}" for key, number in value.items())
+    return local_time(value) if name.endswith(("_at", "as_of")) else str(value)

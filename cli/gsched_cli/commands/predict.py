@@ -44,9 +44,9 @@ def train(until: str | None, as_json: bool) -> None:
 
     A rolling estimate from each user's similar jobs and a regression are mixed. The share of each
     is chosen on jobs that the fit has not seen; how well the model, its parts and plain means do on
-    them is printed. RANK-CORR is the rank correlation of the predicted order with the true one;
-    half of the predictions are off by no more than the factor OFF-BY. With too few jobs nothing is
-    trained and the old model stays.
+    them is printed. RANK-CORR is the rank correlation of predicted with true GPU-time (for `mean`
+    it comes from the GPU counts alone); half of the predicted durations are off by no more than the
+    factor OFF-BY. With too few jobs nothing is trained and the old model stays.
 
     \b
     Example:

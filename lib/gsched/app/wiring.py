@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,5 +35,5 @@ def has_history(settings: Settings) -> bool:
     """Whether a history database seems to be there (a user on a login node has none)."""
     if settings.database.url and not settings.database.url.startswith("sqlite"):
         return True
-    path = settings.database_url.removeprefix("sqlite:///")
-    return Path(path).is_file()
+    path = Path(settings.database_url.removeprefix("sqlite:///"))
+    return os.access(path, os.R_OK) and path.is_file()

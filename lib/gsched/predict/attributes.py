@@ -38,6 +38,11 @@ class JobAttributes:
     time_limit_s: int | None
 
     @property
+    def num_units(self) -> int:
+        """GPUs, or CPUs of a job without GPUs; at least 1."""
+        return max(1, self.num_gpus or self.num_cpus)
+
+    @property
     def size(self) -> str:
         """The GPU count, or the CPU count of a job without GPUs: ``gpu:4``, ``cpu:16``."""
         return f"gpu:{self.num_gpus}" if self.num_gpus > 0 else f"cpu:{self.num_cpus}"

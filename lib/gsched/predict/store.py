@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 FORMAT = "gsched-duration-model"
 FORMAT_VERSION = 1
-MODE = 0o644
+MODE = 0o640
+"""Not for everybody: a model holds the users' job names."""
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_PART_BYTES = 512 * 1024 * 1024
 

@@ -117,12 +117,13 @@ class CommandClient:
         return {raw_id: texts[raw_id] for raw_id in raw_ids if raw_id in texts}
 
     def priorities(self) -> Mapping[int, PriorityRow]:
-        """See SlurmClient."""
+        """See SlurmClient. Empty under PriorityType=priority/basic, which has no factors."""
         separator = new_separator()
         form = parse_priority.sprio_format(separator)
-        return parse_priority.parse_priorities(
-            self._output("sprio", "-h", "--local", "-o", form), separator
-        )
+        answer = self._run("sprio", "-h", "--local", "-o", form)
+        if "supported priority plugin" in answer.stderr:
+            return {}
+        return parse_priority.parse_priorities(answer.check().stdout, separator)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """See SlurmClient."""

@@ -104,4 +104,5 @@ def to_attempt(row: QueueRow, text: FreeText | None, cluster: str) -> AttemptRec
         requested=row.tres if never_started else (),
         allocated=() if never_started else row.tres,
         node_list=row.node_list or None,
+        restarts=row.restarts,
     )

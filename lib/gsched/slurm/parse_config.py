@@ -45,7 +45,7 @@ def parse_config(text: str) -> SlurmConfig:
     values = {}
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
-        if equals and not key.startswith((" ", "\t")):
+        if equals:
             values[key.strip()] = value.strip()
     if not values.get("ClusterName"):
         raise DataError("scontrol show config names no cluster")

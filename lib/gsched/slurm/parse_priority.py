@@ -59,6 +59,6 @@ def _tres_points(text: str) -> int:
 def _is_manual(total: int, points: list[int], adjustment: int) -> bool:
     """Whether an admin has set this priority: no factor counts, and the total is not their sum.
 
-    Slurm never lets a computed priority fall below 1.
+    Slurm never lets a computed priority fall below 1, and rounds every factor to a whole point.
     """
-    return not any(points) and abs(total - max(1, adjustment)) > 1
+    return not any(points) and abs(total - max(1, adjustment)) > len(points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,14 +21,15 @@ from gsched.testbed.daemons import Daemons
 from gsched.testbed.layout import (
     TEMPORARY_PREFIX,
     Layout,
+    Owner,
     Record,
     base_folder,
     check_reachable,
     claim,
     exclusive,
-    make_temporary_root,
     read_record,
     remove,
+    temporary_root,
     write_record,
 )
 from gsched.testbed.ports import Ports, reserve
@@ -99,8 +101,7 @@ class Testbed:
     @classmethod
     def temporary(cls, **overrides: Any) -> Testbed:
         """A testbed in a new folder, with TestbedSpec's fields changed by `overrides`."""
-        spec = TestbedSpec(root=base_folder() / TEMPORARY_PREFIX, **overrides)
-        return cls(replace(spec, root=make_temporary_root()), is_temporary=True)
+        return cls(TestbedSpec(root=temporary_root(), **overrides), is_temporary=True)
 
     @classmethod
     def existing(cls, root: Path) -> Testbed:
@@ -137,31 +138,32 @@ class Testbed:
         claim(self.spec.root)
         if os.getuid() == 0:
             check_reachable(self.spec.root)
-        with exclusive(self.layout):
-            began = time.monotonic()
-            record = read_record(self.layout)
-            if record is not None and _state(record) == "running":
-                _refuse_if_different(record.spec, self.spec)
-                return Started(already_running=True, duration_s=0.0, cleared=0)
-            cleared = self._daemons.end_all()
-            with (
-                reserve(self.spec.num_ports, self.spec.base_port) as reservation,
-                ExitStack() as undo,
-            ):
-                undo.callback(self._daemons.end_all)
-                record = Record(
-                    self.spec,
-                    reservation.ports.base,
-                    is_up=False,
-                    owner=None if stays else processes.this_process(),
-                    is_temporary=self._is_temporary,
-                )
-                write_record(self.layout, record)
-                self._write_files(reservation.ports)
-                self._start_daemons(reservation.ports)
-                write_record(self.layout, replace(record, is_up=True))
-                undo.pop_all()
-            return Started(False, time.monotonic() - began, cleared)
+        try:
+            with exclusive(self.layout):
+                record = read_record(self.layout)
+                if record is not None and _state(record) == "running":
+                    _refuse_if_different(record.spec, self.spec)
+                    return Started(already_running=True, duration_s=0.0, cleared=0)
+                return self._start_anew(None if stays else processes.this_process())
+        finally:
+            with contextlib.suppress(OSError):
+                self.spec.root.rmdir()  # succeeds only where not even a record was written
+
+    def _start_anew(self, owner: Owner | None) -> Started:
+        began = time.monotonic()
+        cleared = self._daemons.end_all()
+        with reserve(self.spec.num_ports, self.spec.base_port) as reservation, ExitStack() as undo:
+            undo.callback(self._daemons.end_all)
+            ports = reservation.ports
+            record = Record(
+                self.spec, ports.base, is_up=False, owner=owner, is_temporary=self._is_temporary
+            )
+            write_record(self.layout, record)
+            self._write_files(ports)
+            self._start_daemons(ports)
+            write_record(self.layout, replace(record, is_up=True))
+            undo.pop_all()
+        return Started(False, time.monotonic() - began, cleared)
 
     def stop(self) -> int:
         """Cancel all jobs, end every process; how many processes there were (0: none ran)."""

@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -109,7 +110,26 @@ def as_user(argv: tuple[str, ...], user: str) -> tuple[str, ...]:
         raise PermissionDeniedError(
             f"only root may run a command as {user}", "start the testbed as root for several users"
         )
-    return ("setpriv", f"--reuid={user}", f"--regid={entry.pw_gid}", "--clear-groups", *argv)
+    look = () if _is_reachable(argv[0]) else _LOOK
+    ids = (f"--reuid={user}", f"--regid={entry.pw_gid}", "--clear-groups")
+    return ("setpriv", *ids, *look, *argv)
+
+
+_LOOK = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+
+
+def _is_reachable(program: str) -> bool:
+    """Whether other users may enter the folders of `program` and of the interpreter behind it.
+
+    A checkout in /root is closed to them; there the program of the testbed's owner runs with the
+    right to look (not to write), so that a demo or a test needs no second installation.
+    """
+    found = shutil.which(program, path=search_path())
+    if found is None or not Path(found).is_relative_to(sys.prefix):
+        return True
+    places = {Path(found), Path(found).resolve(), Path(sys.executable).resolve()}
+    folders = {folder for place in places for folder in place.parents}
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in folders)
 
 
 def own_user() -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -135,11 +135,9 @@ def default_root(name: str) -> Path:
     return base_folder() / name
 
 
-def make_temporary_root() -> Path:
-    """A new folder for a testbed that goes away with the process that started it."""
-    base = base_folder()
-    _make_own_folder(base)
-    return Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=base))
+def temporary_root() -> Path:
+    """A folder that does not exist yet, for a testbed that goes away with its process."""
+    return base_folder() / f"{TEMPORARY_PREFIX}{secrets.token_hex(4)}"
 
 
 def claim(root: Path) -> Layout:

@@ -2,8 +2,8 @@
 
 Every daemon is started with an environment entry that names its root, and so is every command that
 the testbed runs for somebody; Slurm's daemons also work in its log folder. Processes of jobs carry
-the testbed's SLURM_CONF and the name of their node. A shell that merely exported SLURM_CONF carries neither and
-is never touched. As a second hold, descendants of what was found belong to it.
+the testbed's SLURM_CONF and the name of their node. A shell that merely exported it has none
+of this and is never touched. As a second hold, descendants of what was found belong to it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ a moment, so that the arms differ in nothing but who orders the queue.
 
 from __future__ import annotations
 
-import os
-import pwd
 import statistics
 import subprocess
 import time
@@ -52,18 +50,8 @@ class Arm:
         ids = []
         for submission in submissions:
             argv = [*self.command, *submission.sbatch_options(), str(paths[submission.script])]
-            ids.append(_job_id(self._run_as(submission.script.user, argv)))
+            ids.append(_job_id(self.bed.run_as(submission.script.user, argv)))
         return ids
-
-    def _run_as(self, user: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Run as `user`, also what lies where only root may look (a checkout in /root)."""
-        entry = pwd.getpwnam(user)
-        if os.geteuid() == entry.pw_uid:
-            return self.bed.run(argv)
-        ids = (f"--reuid={user}", f"--regid={entry.pw_gid}", "--clear-groups")
-        look = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-        home = {"HOME": self.bed.env(user)["HOME"], "USER": user, "LOGNAME": user}
-        return self.bed.run(["setpriv", *ids, *look, *argv], extra_env=home)
 
     def _scripts(self, scripts: Sequence[Script]) -> dict[Script, Path]:
         return write_scripts(list(dict.fromkeys(scripts)), self.bed.spec.root / "work")

@@ -21,6 +21,9 @@ def test_no_limit_is_unknown_however_it_is_spelt():
 def test_size_is_gpus_or_else_cpus():
     assert of_view(view(1, gpus=4, cpus=32)).size == "gpu:4"
     assert of_view(view(1, gpus=0, cpus=32)).size == "cpu:32"
+    assert of_view(view(1, gpus=4, cpus=32)).num_units == 4
+    assert of_view(view(1, gpus=0, cpus=32)).num_units == 32
+    assert of_view(view(1, gpus=0, cpus=0)).num_units == 1
     assert of_view(view(1, partitions=())).partition == ""
 
 

@@ -69,7 +69,7 @@ def test_the_file_is_one_and_readable_for_all(blended_model, path):
     finally:
         os.umask(old)
     assert [p.name for p in path.parent.iterdir()] == ["duration.gsmodel"]
-    assert path.stat().st_mode & 0o777 == 0o644
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_no_part_is_a_pickle(written):

@@ -73,6 +73,22 @@ def test_a_few_jobs_started_together_do_not_mislead_it():
     assert found.scores["model"].rank_correlation > 0.95
 
 
+def test_the_order_that_counts_is_that_of_gpu_time():
+    jobs = [
+        past_job(i, 10 + 10 * (i % 3), end=T0 + 100 * i, gpus=(8, 4, 1)[i % 3], name="x" * 9)
+        for i in range(60)
+    ]
+    scores = validate(jobs).scores
+    assert scores["mean"].rank_correlation > 0.85  # all durations alike: the GPU counts' own
+    comparison = compare(jobs[:40], jobs[40:], since=jobs[40].end_time)
+    assert comparison.num_units.tolist() == [float((8, 4, 1)[i % 3]) for i in range(40, 60)]
+    score = comparison.score(comparison.actual_s)
+    assert score.rank_correlation == pytest.approx(1)
+    assert score.log_error == 0
+    by_duration = rank_correlation(1 / comparison.num_units, comparison.actual_s)
+    assert comparison.score(1 / comparison.num_units).rank_correlation < by_duration
+
+
 def test_large_histories_hold_out_the_last_fifth():
     jobs = [past_job(i, 1 + i % 7, end=T0 + 50 * i, name="ab"[i % 2] * 9) for i in range(600)]
     found = validate(jobs)

@@ -106,6 +106,12 @@ def test_what_the_site_excludes(jobs, rules, code):
     assert codes(PREEMPT, row, priority, rules) == wanted
 
 
+def test_a_held_job_says_why(jobs):
+    row, _ = jobs["high"]
+    assert [e.detail for e in found(row)] == ["held (JobHeldUser)"]
+    assert [e.detail for e in found(replace(row, reason=""))] == ["held"]
+
+
 def test_the_out_of_scope_partition_is_named(jobs):
     (first, _) = found(*jobs["mixed-types"], Rules(partitions=frozenset({"gpu"})))
     assert first.detail == "partition long is not among those that gsched orders"

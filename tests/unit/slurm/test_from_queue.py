@@ -73,6 +73,13 @@ def test_a_node_list_that_is_not_understood_is_no_allocation(jobs):
     assert view(replace(row, node_list="bg[000x333"), text).allocation is None
 
 
+def test_no_nodes_or_no_start_yet_is_no_allocation(jobs):
+    row, text = jobs["run-any"]
+    assert view(replace(row, node_list=""), text).allocation is None
+    assert view(replace(row, start_time=None), text).allocation is None
+    assert view(replace(row, state=JobState.FAILED), text).allocation is None
+
+
 def test_a_sighting_of_a_running_job(jobs):
     row, text = jobs["run-typed"]
     seen = to_attempt(row, text, "bed")
@@ -82,6 +89,7 @@ def test_a_sighting_of_a_running_job(jobs):
     assert Tres("gres/gpu:a100", 2) in seen.allocated
     assert seen.requested == ()
     assert (seen.submit_time, seen.user, seen.tenant) == (row.submit_time, "root", "root")
+    assert to_attempt(*jobs["requeued"], "bed").restarts == 1
     assert to_attempt(row, None, "bed").name is None  # not read yet: nothing is claimed
 
 

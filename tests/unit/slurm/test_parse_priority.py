@@ -72,7 +72,13 @@ def test_all_weights_zero_is_not_manual():
     """Slurm gives every job priority 1 then."""
     assert not row(7, 1, 0, 0, 0, 0, 0, 0, 0, 0, "").is_manual
     assert not row(7, 500, 500, 0, 0, 0, 0, 0, 0, 0, "").is_manual
+    assert not row(7, 400, 500, 100, 0, 0, 0, 0, 0, 0, "").is_manual
     assert row(7, 77, 0, 0, 0, 0, 0, 0, 0, 0, "").is_manual
+
+
+def test_seven_factors_that_were_rounded_away_are_not_manual():
+    assert not row(7, 8, 0, 0, 0, 0, 0, 0, 0, 0, "").is_manual
+    assert row(7, 9, 0, 0, 0, 0, 0, 0, 0, 0, "").is_manual
 
 
 def test_tres_components_as_a_number_list_or_nothing():

@@ -149,6 +149,15 @@ def test_what_is_not_understood_is_kept_and_counted(fields, reason):
     assert next(iter(fields.values())) in reject.raw
 
 
+def test_empty_fields_say_nothing():
+    record = only(row(User="", Account="", Partition="", QOS="", NNodes="", NCPUS="", ExitCode=""))
+    assert (record.user, record.tenant, record.partition, record.qos) == (None,) * 4
+    assert (record.num_nodes, record.num_cpus, record.exit_code) == (None,) * 3
+    record = only(row())
+    assert (record.user, record.tenant, record.partition, record.qos) == (
+        "ann", "lab", "gpu", "normal")  # fmt: skip
+
+
 def test_exit_codes():
     assert parse_exit_code("0:125") == (0, 125)
     assert parse_exit_code("") == (None, None)

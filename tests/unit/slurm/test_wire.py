@@ -52,6 +52,13 @@ def test_not_opted_out(comment):
     assert wire.read(comment) == Wants()
 
 
+def test_an_overlong_token_is_none():
+    fitting = "gs1{none," + "x" * (wire.MAX_TOKEN_BYTES - 10) + "}"
+    assert len(fitting) == 300
+    assert wire.read(f"note {fitting}") == OPT_OUT
+    assert wire.read("note " + fitting.replace("x}", "xx}")) == Wants()
+
+
 def test_the_whole_must_fit_slurms_comment():
     room = wire.MAX_COMMENT_BYTES - len(" gs1{none}")
     assert len(wire.append("x" * room, OPT_OUT)) == wire.MAX_COMMENT_BYTES

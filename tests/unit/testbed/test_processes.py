@@ -57,6 +57,23 @@ def test_marked_processes_and_those_of_jobs_are_found_and_no_others(
     assert found_pids(tmp_path) == {marked.pid, of_a_job.pid}
 
 
+def test_a_daemon_that_lost_its_environment_is_known_by_where_it_works(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """As slurmstepd of Slurm 24.11, which writes its title over its environment."""
+    log = Layout(tmp_path).log
+    log.mkdir()
+    program = tmp_path / "slurmstepd-wlm"
+    program.write_bytes(Path("/usr/bin/sleep").read_bytes())
+    program.chmod(0o755)
+    daemon, elsewhere, visitor = (
+        subprocess.Popen([argv0, "600"], env={}, cwd=folder)
+        for argv0, folder in ((program, log), (program, tmp_path), ("/usr/bin/sleep", log))
+    )
+    started += [daemon, elsewhere, visitor]
+    assert found_pids(tmp_path) == {daemon.pid}
+
+
 def test_children_without_the_mark_belong_to_it_as_well(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
