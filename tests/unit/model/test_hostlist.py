@@ -43,6 +43,14 @@ def test_a_short_text_cannot_fill_the_memory(hostlist):
         expand(hostlist)
 
 
+def test_the_longest_lists():
+    longest = f"n[1-{MAX_HOSTS}]"
+    assert len(expand(longest)) == MAX_HOSTS
+    for longer in (f"{longest},x", f"n[0-{MAX_HOSTS}]", f"x,a[1-2]b[1-{MAX_HOSTS // 2}]"):
+        with pytest.raises(DataError):
+            expand(longer)
+
+
 @pytest.mark.parametrize(
     ("names", "hostlist"),
     [

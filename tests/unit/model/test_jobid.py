@@ -41,6 +41,12 @@ def test_what_is_no_job_id(text):
         parse_job_id(text)
 
 
+def test_the_largest_id():
+    assert parse_job_id("4294967295") == JobId(2**32 - 1)
+    with pytest.raises(DataError):
+        parse_job_id("4294967296")
+
+
 def test_tasks_are_counted_without_being_expanded():
     tasks = parse_tasks("0-4000000000,7%3")
     assert len(tasks) == 4000000002

@@ -60,7 +60,14 @@ def test_what_is_no_time(text):
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("00:00.123", 0.123), ("01:05", 65), ("1-00:00:01", 86401), ("7", 7), ("02:03:04.5", 7384.5)],
+    [
+        ("00:00.123", 0.123),
+        ("01:05", 65),
+        ("1-00:00:01.5", 86401.5),
+        ("7", 7),
+        ("7.25", 7.25),
+        ("02:03:04.5", 7384.5),
+    ],
 )
 def test_elapsed_times(text, seconds):
     assert parse_elapsed(text) == pytest.approx(seconds)
@@ -93,6 +100,7 @@ def test_durations_at_the_edges():
         ("1.5G", Memory(3 * 2**29)),
         ("2T", Memory(2**41)),
         ("3P", Memory(3 * 2**50)),
+        ("1E", Memory(2**60)),
         ("4g", Memory(2**32)),
         ("100K", Memory(102400)),
         ("4Gn", Memory(2**32, "node")),
@@ -131,6 +139,8 @@ def test_tres_lists():
     assert dict(parse_tres("(null)")) == {}
     # Slurm's NO_VAL64 in the energy of jobs without a sensor
     assert dict(parse_tres("cpu=1,energy=18446744073709551614")) == {"cpu": 1}
+    largest = 2**63 - 1
+    assert dict(parse_tres(f"energy={largest},billing={largest + 1}")) == {"energy": largest}
 
 
 @pytest.mark.parametrize("text", ["cpu", "=4", "cpu=", "cpu=1,,mem=2G", "cpu=one"])

@@ -16,6 +16,12 @@ def separator():
 
 
 @pytest.fixture(scope="session")
+def data_folder():
+    """The recorded outputs, a folder a release."""
+    return DATA
+
+
+@pytest.fixture(scope="session")
 def recorded():
     """Text of a recorded output by its file name and release, decoded as the adapter does."""
 

@@ -13,10 +13,6 @@ from gsched.model.job import UNLIMITED_S, JobState
 from gsched.slurm.jobcomp import read_filetxt
 from gsched.slurm.parse_jobcomp import parse_jobcomp
 
-from .conftest import DATA
-
-RECORDED = DATA / "22.05" / "jobcomp.txt"
-
 
 def line(job_id=7, name="train", **fields):
     values = {
@@ -47,9 +43,9 @@ def zone(monkeypatch):
 
 
 @pytest.fixture
-def recorded_batch(zone):
+def recorded_batch(zone, data_folder):
     zone("UTC")
-    return read_filetxt(RECORDED, "bed")
+    return read_filetxt(data_folder / "22.05" / "jobcomp.txt", "bed")
 
 
 @pytest.fixture

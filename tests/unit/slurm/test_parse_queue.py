@@ -141,6 +141,21 @@ def test_shards_are_no_gpus(by_name):
     assert (row.shards, row.num_gpus) == (6, 0)
 
 
+def test_gpus_per_socket_and_per_task_are_multiplied():
+    fields = {"tres-per-socket": "gres:gpu:2", "tres-alloc": "cpu=1,node=3", "Sockets": "2"}
+    assert only_row(**fields).num_gpus == 12
+    assert only_row(**fields | {"Sockets": "*"}).num_gpus == 6
+    fields = {"tres-per-task": "gres/gpu=2", "NumTasks": "5"}
+    assert only_row(**fields).num_gpus == 10
+    assert only_row(**fields | {"NumTasks": "N/A"}).num_gpus == 2
+
+
+def test_what_slurm_does_not_say():
+    fields = {"tres-alloc": "N/A", "NumNodes": "N/A", "NumCPUs": "N/A", "RestartCnt": "N/A"}
+    row = only_row(**fields)
+    assert (row.min_nodes, row.num_cpus, row.restarts, row.mem_bytes) == (1, 0, 0, 0)
+
+
 def test_sizes(by_name):
     assert by_name["wide"].num_cpus == 2000
     row = by_name["range"]
@@ -268,6 +283,12 @@ def test_records_out_of_step_are_not_read_at_all():
     """A squeue that prints other fields than it was asked for must not shift users' columns."""
     with pytest.raises(DataError, match="fields a record"):
         list(split_records(printed(["1", "2", "3"], ["4", "5", "6"]), SEPARATOR, 2))
+
+
+@pytest.mark.parametrize("text", [f"1{SEPARATOR}name{SEPARATOR}", printed(("x", "name", ""))])
+def test_free_text_in_disorder_is_an_error(text):
+    with pytest.raises(DataError, match="broken record"):
+        parse_free_text(text, SEPARATOR)
 
 
 def test_no_jobs():
