@@ -129,10 +129,13 @@ def test_clear_leaves_every_site_factor_as_found(site: Site) -> None:
     site.ok("daemon", "once", "--act")
     site.slurm("scontrol", "update", f"jobid={ids[1]}", "sitefactor=77")  # an admin's own hand
     site.slurm("scontrol", "hold", str(ids[2]))
+    site.slurm("scontrol", "update", f"jobid={ids[3]}", "priority=4242")
     cleared = site.json("daemon", "clear")
-    assert cleared["jobs"]["left alone, another hand has set them"] == [str(ids[1])]
-    site.slurm("scontrol", "release", str(ids[2]))
-    wait_for(lambda: ids[2] in site.factors(), "sprio to list the released job", timeout_s=90)
+    assert cleared["jobs"]["foreign"] == [str(ids[1])]
+    site.slurm("scontrol", "hold", str(ids[3]))
+    for job in ids[2:4]:
+        site.slurm("scontrol", "release", str(job))
+        wait_for(lambda j=job: j in site.factors(), "sprio to list the job", timeout_s=90)
     assert site.factors() == {**found, ids[1]: 77}
     assert site.json("daemon", "clear")["jobs"]["cleared"] == []
 

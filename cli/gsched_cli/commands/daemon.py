@@ -23,6 +23,13 @@ def daemon() -> None:
     """
 
 
+_CLEARED = {
+    "cleared": "cleared",
+    "unread": "cleared, not readable again",
+    "failed": "failed",
+    "foreign": "left alone, another hand has set them",
+}
+
 _acting = click.option(
     "--act/--observe", "acting", default=False, help="Write to Slurm, or only decide [observe]."
 )
@@ -54,6 +61,12 @@ def once(acting: bool, as_json: bool) -> None:
     \b
     Example:
       gsched daemon once
+
+    \b
+    JSON:
+      round_id, cluster, started_at, policy, acting, model_id, summary, jobs
+      jobs[]: job, user, rank, of, queue, predicted_duration_s, site_factor_before,
+        site_factor_after, change_state, reason, excluded
     """
     from gsched.app.daemon_views import round_document, round_rows
     from gsched.app.run_daemon import open_daemon
@@ -80,6 +93,11 @@ def status(as_json: bool) -> None:
     \b
     Example:
       gsched daemon status --json
+
+    \b
+    JSON:
+      running, pid, mode, started_at, halted, cluster, policy, model_id, last_round_as_of,
+        summary
     """
     from gsched.app.daemon_views import daemon_status
 
@@ -105,6 +123,13 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
     \b
     Example:
       gsched daemon clear
+
+    The lists of jobs are `cleared`, `unread` (accepted, but sprio does not list the job: held or
+    running), `failed`, and `foreign` (left alone: another hand has set them).
+
+    \b
+    JSON:
+      halted_daemon, jobs
     """
     from gsched.app.daemon_views import clear_document
     from gsched.app.run_daemon import clear_all
@@ -153,6 +178,11 @@ def audit(job: str | None, limit: int, as_json: bool) -> None:
     \b
     Example:
       gsched daemon audit -j 48211
+
+    \b
+    JSON:
+      []: decided_at, settled_at, round_id, policy, job, first_submit_time, channel, before,
+        after, state, reason, reason_text, detail, transitions
     """
     from gsched.app.daemon_views import audit_rows
 

@@ -39,6 +39,10 @@ def init(as_json: bool) -> None:
     \b
     Example:
       gsched db init
+
+    \b
+    JSON:
+      database, schema_before, schema
     """
     from gsched_sql import History
 
@@ -83,6 +87,10 @@ def ingest(
     \b
     Example:
       gsched db ingest --since 7d
+
+    \b
+    JSON:
+      cluster, sources, rejected_new
     """
     from gsched.app.ingest import ingest as read_cluster
     from gsched.app.when import parse_when
@@ -128,6 +136,11 @@ def stats(rejects: bool, as_json: bool) -> None:
     \b
     Example:
       gsched db stats
+
+    \b
+    JSON:
+      location, revision, rows, states, unknown_states, first_submit, last_end, finished_jobs,
+        gpu_time_jobs, gpu_time_s, size_bytes
     """
     from gsched.app.wiring import open_history
 

@@ -20,6 +20,10 @@ def doctor(as_json: bool) -> None:
     \b
     Example:
       gsched doctor
+
+    \b
+    JSON:
+      []: level, what, found, mend
     """
     from gsched.app.doctor import examine
     from gsched.errors import EXIT_CONFIG

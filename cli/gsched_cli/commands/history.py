@@ -41,6 +41,13 @@ def history(
     \b
     Example:
       gsched history -u alice -S 7d -s FAILED
+
+    \b
+    JSON:
+      jobs, more
+      jobs[]: job, cluster, user, account, partition, qos, name, state, state_text, num_gpus,
+        num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time, queueing_s,
+        duration_s, gpu_time_s, attempts
     """
     from gsched.app.past import PastQuery, list_past
     from gsched_sql import history_document

@@ -34,6 +34,11 @@ def list_(as_json: bool) -> None:
     \b
     Example:
       gsched policy list --json
+
+    \b
+    JSON:
+      policies
+      policies[]: name, summary, order, requires, needs_prediction, knobs, origin, problem
     """
     from gsched.policy.registry import describe_all
 

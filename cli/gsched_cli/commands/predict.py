@@ -29,6 +29,11 @@ def predict() -> None:
     Example:
       gsched predict train
       gsched predict job 48211
+
+    \b
+    JSON:
+      job, user, name, num_gpus, num_cpus, estimator, prediction, similar_jobs
+      similar_jobs[]: job_id, name, end_time, duration_s, weight
     """
 
 
@@ -51,6 +56,11 @@ def train(until: str | None, as_json: bool) -> None:
     \b
     Example:
       gsched predict train
+
+    \b
+    JSON:
+      file, cluster, model_id, trained_at, as_of, data_from, data_until, num_jobs, left_out,
+        features, versions, lambda, validation
     """
     from gsched.app.training import train as train_model
     from gsched.app.when import parse_when
@@ -110,6 +120,11 @@ def job(job: str, as_json: bool) -> None:
     \b
     Example:
       gsched predict job 48211
+
+    \b
+    JSON:
+      job, user, name, num_gpus, num_cpus, estimator, prediction, similar_jobs
+      similar_jobs[]: job_id, name, end_time, duration_s, weight
     """
     from gsched.app.training import predict_job
 

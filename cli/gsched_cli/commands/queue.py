@@ -28,6 +28,12 @@ def queue(
     \b
     Example:
       gsched queue -u $USER
+
+    \b
+    JSON:
+      policy, predictions_as_of, note, jobs
+      jobs[]: job, partition, name, user, account, state, num_gpus, priority, submit_time,
+        waited_s, running_s, rank, predicted_duration_s, slurm_reason, reason
     """
     from gsched.app.queue import QueueFilter, list_queue
 

@@ -21,6 +21,13 @@ def show(job: str, as_json: bool) -> None:
     \b
     Example:
       gsched show 48211
+
+    \b
+    JSON:
+      job, slurm, gsched, history, history_note
+      history[]: job, cluster, user, account, partition, qos, name, state, state_text,
+        num_gpus, num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time,
+        queueing_s, duration_s, gpu_time_s, attempts
     """
     from gsched.app.job import show_document
 

@@ -101,6 +101,11 @@ def status(name: str | None, root: Path | None, as_json: bool) -> int:
     \b
     Example:
       gsched testbed status --json
+
+    \b
+    JSON:
+      root, state, slurm_conf, gsched_config, base_port, spec, processes, nodes
+      processes[]: pid, program, command
     """
     from gsched.testbed.cluster import look_at
 

@@ -19,6 +19,11 @@ def why(job: str, as_json: bool) -> None:
     \b
     Example:
       gsched why 48211
+
+    \b
+    JSON:
+      job, state, slurm_reason, lines, gsched
+      lines[]: what, words
     """
     from gsched.app.job import find_live, why_lines
     from gsched.errors import UsageError

@@ -122,9 +122,9 @@ def clear_document(report: ClearReport) -> dict[str, Any]:
         "halted_daemon": report.halted_daemon,
         "jobs": {
             "cleared": [k.slurm_id for k in result.cleared],
-            "cleared, not readable again": [k.slurm_id for k in result.unread],
+            "unread": [k.slurm_id for k in result.unread],
             "failed": [k.slurm_id for k, _ in result.failed],
-            "left alone, another hand has set them": [k.slurm_id for k, _ in result.foreign],
+            "foreign": [k.slurm_id for k, _ in result.foreign],
         },
     }
 

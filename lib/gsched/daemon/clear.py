@@ -85,7 +85,8 @@ def _plan(
         if ours is None:
             continue
         shown = priorities.get(row.raw_id)
-        value = shown.site_factor if shown else None
+        # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
+        value = shown.site_factor if shown and not shown.is_manual else None
         if value is not None and value not in {ours.written, ours.found, *ours.may_be}:
             foreign.append((key, value))
         elif value != ours.found:

@@ -61,7 +61,7 @@ class SlurmClient(Protocol):
         ...
 
     def cron_job_ids(self) -> frozenset[int]:
-        """Raw ids of scrontab's jobs."""
+        """Raw ids of scrontab's jobs, and perhaps some that no job of the queue has."""
         ...
 
     def set_site_factors(self, values: Sequence[tuple[str, int]]) -> tuple[UpdateOutcome, ...]:

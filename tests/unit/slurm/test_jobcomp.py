@@ -157,7 +157,15 @@ def test_a_value_that_is_none_is_a_reject(field):
         broken = broken.replace(b"ExitCode=7:7", b"ExitCode=99999999999:0")
     parsed = parse_jobcomp(line(7) + broken + line(9), "c")
     assert [r.job_id for r in parsed.records] == [7, 9]
-    assert len(parsed.rejects) == 1
+    assert [r.line for r in parsed.rejects] == [2]
+
+
+def test_a_name_that_ends_its_own_record_and_begins_another():
+    own = line(18).decode().partition("Name=")[2].replace("ExitCode=0:0 \n", "ExitCode=none\n")
+    name = f"{own}JobId=77 UserId=root(0) GroupId=root(0) Name=forged"
+    parsed = parse_jobcomp(line(18, name) + line(19), "c")
+    assert [r.job_id for r in parsed.records] == [19]
+    assert [r.raw.encode() for r in parsed.rejects] == [line(18, name)]
 
 
 def test_a_missing_submit_time_is_a_reject():
