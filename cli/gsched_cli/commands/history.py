@@ -19,7 +19,9 @@ from gsched_cli.output import count, duration, emit_json, emit_table, local_time
 @click.option("-S", "--since", help="Jobs that waited or ran then or later (2d, 2026-11-29).")
 @click.option("-E", "--until", help="Jobs submitted before this time.")
 @click.option("-j", "--job", help="Only this id; an array's id means all of its tasks.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="The newest so many."
+)
 @json_option
 def history(
     users: tuple[str, ...],

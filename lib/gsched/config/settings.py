@@ -92,5 +92,5 @@ class Settings:
 
     @property
     def status_file(self) -> Path:
-        """The public answer of the daemon, see gsched-status(5)."""
+        """The public answer of the daemon: every user may read it."""
         return self.state_dir / "status.json"
