@@ -11,9 +11,12 @@ SEED = 1
 
 
 @pytest.fixture(scope="module")
-def trial() -> Trial:
+def trial(request: pytest.FixtureRequest) -> Trial:
     made = run_trial(SEED)
-    print(f"\nseed {SEED}, {len(made.workload.queue)} jobs on 8 nodes × 8 GPUs\n{made.table()}")
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\nseed {SEED}, {len(made.workload.queue)} jobs on 8 nodes × 8 GPUs")
+        print(made.table())
     return made
 
 
