@@ -23,6 +23,7 @@ def write_atomically(path: Path, data: bytes, mode: int) -> None:
             f.flush()
             os.fsync(f.fileno())
             os.fchmod(f.fileno(), mode)
+            give_to_owner_of_folder(f.fileno(), path.parent)
         Path(temporary).replace(path)
         temporary = ""
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -37,3 +38,13 @@ def write_atomically(path: Path, data: bytes, mode: int) -> None:
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+
+
+def give_to_owner_of_folder(fd: int, folder: Path) -> None:
+    """When root has made a file in another user's folder, let that user own it.
+
+    Else one command by root in an operator's state folder would lock the operator out.
+    """
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(fd, owner.st_uid, owner.st_gid)

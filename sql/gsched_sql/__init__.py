@@ -11,7 +11,6 @@ from gsched_sql.values import (
     InitResult,
     LiveAttempt,
     PastJobs,
-    RoundRow,
     history_document,
 )
 
@@ -25,7 +24,6 @@ __all__ = [
     "InitResult",
     "LiveAttempt",
     "PastJobs",
-    "RoundRow",
     "SqlJournal",
     "history_document",
 ]

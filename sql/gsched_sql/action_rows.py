@@ -31,6 +31,7 @@ def row_of(
         "after": change.after,
         "reason_code": change.reason.code,
         "reason_params": json.dumps(dict(change.reason.params)),
+        "takes_back": change.takes_back,
         "state": state.value,
         "decided_at": at,
         "detail": "",
@@ -47,6 +48,7 @@ def change_of(row: Any, cluster: str) -> Change:
         before=row.before,
         after=row.after,
         reason=Reason(row.reason_code, json.loads(row.reason_params)),
+        takes_back=row.takes_back,
     )
 
 

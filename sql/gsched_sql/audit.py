@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -12,7 +11,7 @@ from gsched.model.journal import ChangeState
 from gsched_sql.action_rows import change_of
 from gsched_sql.names import chunks
 from gsched_sql.schema import actions, audit_events, rounds
-from gsched_sql.values import AuditRow, RoundRow
+from gsched_sql.values import AuditRow
 
 
 def changes(
@@ -80,25 +79,3 @@ def _transitions(
         for change_id, at, to_state, detail in rows:
             found.setdefault(change_id, []).append((at, to_state, detail))
     return found
-
-
-def list_rounds(conn: Connection, cluster_id: int, since: int | None, limit: int) -> list[RoundRow]:
-    """Rounds of the journal, newest first."""
-    r = rounds.c
-    query = select(rounds).where(r.cluster_id == cluster_id)
-    if since is not None:
-        query = query.where(r.started_at >= since)
-    rows = conn.execute(query.order_by(r.started_at.desc(), r.round_id.desc()).limit(limit))
-    return [
-        RoundRow(
-            round_id=row.round_id,
-            policy=row.policy,
-            model_id=row.model_id,
-            acting=row.acting,
-            seq=row.seq,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            summary=json.loads(row.summary) if row.summary else {},
-        )
-        for row in rows
-    ]

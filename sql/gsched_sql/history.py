@@ -10,14 +10,13 @@ from typing import TypeVar
 from sqlalchemy import Engine
 
 from gsched.model.history import AttemptRecord, Batch, Reject
-from gsched.model.job import JobKey, Prediction
 from gsched.model.jobid import JobId
-from gsched_sql import audit, ingest, job_queries, migrate, prediction_rows, stats
+from gsched_sql import audit, ingest, job_queries, migrate, stats
 from gsched_sql.engine import location, open_engine, reading, writing
 from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
-from gsched_sql.merge import Part, part_of
-from gsched_sql.names import cluster_id
+from gsched_sql.merge import Part
+from gsched_sql.names import cluster_id, cluster_names
 from gsched_sql.schema import REVISION
 from gsched_sql.values import (
     AuditRow,
@@ -28,7 +27,6 @@ from gsched_sql.values import (
     InitResult,
     LiveAttempt,
     PastJobs,
-    RoundRow,
 )
 
 Live = TypeVar("Live", bound=LiveAttempt)
@@ -154,6 +152,11 @@ class History:
         """What the database holds, in numbers."""
         return stats.collect(self._engine)
 
+    def clusters(self) -> list[str]:
+        """Names of the clusters that the database knows of, sorted."""
+        with reading(self._engine) as conn:
+            return cluster_names(conn)
+
     def rejects(self, limit: int = 20) -> list[Reject]:
         """Rows that no reader has understood, the last met first."""
         with reading(self._engine) as conn:
@@ -173,24 +176,3 @@ class History:
         with reading(self._engine) as conn:
             known = cluster_id(conn, cluster)
             return [] if known is None else audit.changes(conn, cluster, known, job, since, limit)
-
-    def rounds(self, cluster: str, since: int | None = None, limit: int = 100) -> list[RoundRow]:
-        """Rounds of the daemon that the journal keeps, newest first."""
-        with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            return [] if known is None else audit.list_rounds(conn, known, since, limit)
-
-    def predictions(
-        self,
-        cluster: str,
-        job_id: int,
-        array_task: int | None = None,
-        het_offset: int | None = None,
-    ) -> list[tuple[JobKey, int, Prediction]]:
-        """(job, attempt, prediction) kept of one id, in the order in which they were made."""
-        with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            if known is None:
-                return []
-            part = part_of(job_id, array_task, het_offset)
-            return prediction_rows.of_job(conn, cluster, known, part)

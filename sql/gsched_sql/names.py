@@ -50,3 +50,8 @@ def intern(conn: Connection, table: Table, names: Iterable[str | None]) -> dict[
 def cluster_id(conn: Connection, cluster: str) -> int | None:
     """The row of a cluster, None when nothing is known of it."""
     return find(conn, schema.clusters, [cluster]).get(cluster)
+
+
+def cluster_names(conn: Connection) -> list[str]:
+    """Every cluster that the database knows of, sorted."""
+    return sorted(conn.execute(select(schema.clusters.c.name)).scalars())

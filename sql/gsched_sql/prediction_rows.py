@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from gsched.model.job import JobKey, Prediction, PredictionKind
+from gsched.model.job import JobKey, Prediction
 from gsched_sql import schema
-from gsched_sql.attempt_rows import in_slots, job_key
+from gsched_sql.attempt_rows import in_slots
 from gsched_sql.merge import Part, part_of
 from gsched_sql.names import chunks, intern
 from gsched_sql.schema import prediction_quantiles
@@ -69,36 +69,3 @@ def _row(
         "as_of": prediction.as_of,
         "made_at": at,
     }
-
-
-def of_job(
-    conn: Connection, cluster: str, cluster_id: int, part: Part
-) -> list[tuple[JobKey, int, Prediction]]:
-    """(job, attempt, prediction) of one slot, in the order in which they were made."""
-    query = select(table).where(in_slots(table, cluster_id, [part])).order_by(table.c.id)
-    rows = conn.execute(query).all()
-    q = prediction_quantiles.c
-    quantiles: dict[int, list[tuple[float, float]]] = {}
-    listed = conn.execute(
-        select(prediction_quantiles)
-        .where(q.prediction_id.in_([row.id for row in rows]))
-        .order_by(q.prediction_id, q.position)
-    )
-    for row in listed:
-        quantiles.setdefault(row.prediction_id, []).append((row.probability, row.value))
-    return [
-        (
-            job_key(cluster, row),
-            row.attempt,
-            Prediction(
-                kind=PredictionKind(row.kind),
-                mean=row.mean,
-                quantiles=tuple(quantiles.get(row.id, ())),
-                source=row.source,
-                model_id=row.model_id,
-                similar_jobs=row.similar_jobs,
-                as_of=row.as_of,
-            ),
-        )
-        for row in rows
-    ]

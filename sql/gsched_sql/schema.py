@@ -198,6 +198,7 @@ actions = _table(
     Column("after", BigInteger, nullable=False),
     Column("reason_code", KeptText, nullable=False),
     Column("reason_params", KeptText, nullable=False),  # JSON
+    Column("takes_back", Boolean, nullable=False),
     Column("state", String(16), nullable=False),
     Column("decided_at", BigInteger, nullable=False),
     Column("settled_at", BigInteger),

@@ -32,9 +32,6 @@ from gsched_sql.merge import Part
 from gsched_sql.names import chunks
 from gsched_sql.schema import SLOT, actions, jobs, predictions, standings
 
-CLEAR = "clear"
-"""Code of the reason of a change that takes gsched's value back."""
-
 FORGET_AFTER_S = 86400
 """For so long after its end a job's standing is kept: it may be requeued meanwhile."""
 
@@ -79,7 +76,7 @@ def _step(state: _State | None, change: Any) -> _State | None:
     if change.state in _NEVER_SENT:
         return state
     is_confirmed = change.state == ChangeState.CONFIRMED.value
-    if is_confirmed and change.reason_code == CLEAR:
+    if is_confirmed and change.takes_back:
         return None
     if state is None:
         # A value that could not be read is taken for Slurm's own: nobody had set it.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gsched.model.decision import JsonValue
 from gsched.model.history import AttemptRecord, PastJob
 from gsched.model.job import JobKey, JobState
 from gsched.model.journal import Change, ChangeState
@@ -181,20 +180,6 @@ class AuditRow:
     settled_at: int | None
     detail: str
     transitions: tuple[tuple[int, str, str], ...] = ()  # (time, state, detail)
-
-
-@dataclass(frozen=True, slots=True)
-class RoundRow:
-    """One round as the journal keeps it; `ended_at` None: it was interrupted."""
-
-    round_id: str
-    policy: str
-    model_id: str
-    acting: bool
-    seq: int
-    started_at: int
-    ended_at: int | None
-    summary: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def history_document(job: HistoryJob) -> dict[str, Any]:

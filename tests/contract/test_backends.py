@@ -17,6 +17,7 @@ from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Backend
 from gsched.engine.round import RoundRunner
+from gsched.model.cluster import Delta
 from gsched.model.job import JobView, Prediction, PredictionKind
 from gsched.model.journal import ChangeState
 from gsched.policy.base import Policy
@@ -61,10 +62,19 @@ class Harness(Protocol):
 
     def order(self) -> list[str]: ...
 
+    def arrive(self) -> int:
+        """One more job; returns its id, as the next two do."""
+        ...
+
+    def change_state(self) -> int: ...
+
+    def depart(self) -> int: ...
+
 
 class SimHarness:
     def __init__(self) -> None:
-        jobs = [job(i, gpus, 1, i, name=name) for i, (name, gpus) in enumerate(WAITING, 1)]
+        queue = [*WAITING, ("d1", 1)]
+        jobs = [job(i, gpus, 1, i, name=name) for i, (name, gpus) in enumerate(queue, 1)]
         self.sim = SimBackend("c", nodes(), jobs)
         for _ in WAITING:
             self.sim.advance()
@@ -76,6 +86,18 @@ class SimHarness:
 
     def order(self) -> list[str]:
         return [self._names[key] for key in self.sim.pending_order()]
+
+    def arrive(self) -> int:
+        self.sim.advance()
+        return len(WAITING) + 1
+
+    def change_state(self) -> int:
+        (started,) = self.sim.start_jobs()  # the first one takes all GPUs
+        return started.job_id
+
+    def depart(self) -> int:
+        self.sim.advance()  # to its end
+        return 1
 
 
 class LiveHarness:
@@ -100,6 +122,19 @@ class LiveHarness:
 
     def order(self) -> list[str]:
         return [self._names[job] for job in self._site.by_priority()]
+
+    def arrive(self) -> int:
+        self._came = self._site.submit("d1", 1)
+        return self._came
+
+    def change_state(self) -> int:
+        (running,) = [job for job, state in self._site.states().items() if state == "RUNNING"]
+        self._site.slurm("scontrol", "suspend", str(running))
+        return running
+
+    def depart(self) -> int:
+        self._site.slurm("scancel", str(self._came))
+        return self._came
 
 
 @pytest.fixture(params=["sim", "slurm"])
@@ -155,9 +190,28 @@ def test_another_policy_takes_over(harness: Harness) -> None:
     assert harness.order() == EXPECTED[FewestGpus]
 
 
-def test_snapshots_are_numbered_and_tell_what_is_new(harness: Harness) -> None:
+def test_snapshots_are_numbered_and_show_the_queue_and_the_gpus(harness: Harness) -> None:
     first, second = harness.backend.snapshot({}), harness.backend.snapshot({})
     assert second.seq == first.seq + 1
     assert int(first.jobs.pending.sum()) == len(WAITING)
     assert first.jobs.keys == second.jobs.keys
     assert sum(n.num_gpus for n in first.nodes) == 8
+
+
+def test_snapshots_tell_what_changed_since_the_one_before(harness: Harness) -> None:
+    def changed() -> tuple[set[int], set[int], set[int]]:
+        delta = harness.backend.snapshot({}).changed
+        arrived, departed, moved = (
+            {key.job_id for key in keys} for keys in (delta.arrived, delta.departed, delta.changed)
+        )
+        return arrived, departed, moved
+
+    first = harness.backend.snapshot({})
+    assert first.changed == Delta(arrived=frozenset(first.jobs.keys))
+    assert harness.backend.snapshot({}).changed == Delta()
+    came = harness.arrive()
+    assert changed() == ({came}, set(), set())
+    moved = harness.change_state()
+    assert changed() == (set(), set(), {moved})
+    gone = harness.depart()
+    assert changed() == (set(), {gone}, set())

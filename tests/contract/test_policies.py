@@ -119,6 +119,39 @@ def test_a_static_policy_orders_by_its_key_whatever_else_waits(name, views):
         assert alone == keys[row] or (math.isnan(alone) and math.isnan(keys[row]))
 
 
+@st.composite
+def jobs_of_similar_size(draw, job_ids):
+    """GPU and CPU jobs whose keys lie so near each other that no policy's reference moves."""
+    return [
+        view(
+            i,
+            gpus=gpus,
+            cpus=draw(st.integers(2, 3)),
+            duration_s=draw(st.floats(100.0, 130.0)),
+            submit=T0 + draw(st.integers(0, 9)),
+        )
+        for i, gpus in zip(job_ids, [0, 1] + [draw(st.integers(0, 2)) for _ in job_ids[2:]], strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", STATIC)
+@given(
+    stay=jobs_of_similar_size(range(0, 5)),
+    leave=jobs_of_similar_size(range(5, 10)),
+    come=jobs_of_similar_size(range(10, 15)),
+)
+def test_a_static_policys_level_does_not_move_when_other_jobs_leave_or_come(
+    name, stay, leave, come
+):
+    policy = load(name)
+    before = policy.decide(snapshot([*stay, *leave]), {}, T0 + 10)
+    after = policy.decide(snapshot([*come, *stay]), before.memory, T0 + 40)
+    assert after.memory == before.memory
+    assert len(stay) == len(before.order.keys() & after.order.keys())
+    for job in stay:
+        assert after.order[job.key].level == before.order[job.key].level
+
+
 def test_a_job_without_prediction_is_ranked_unless_the_policy_needs_one(policy):
     decision = policy.decide(snapshot([view(1), view(2, duration_s=5.0)]), {}, T0)
     assert len(decision.order) == (1 if policy.needs_prediction else 2)

@@ -131,7 +131,7 @@ def test_clear_leaves_every_site_factor_as_found(site: Site) -> None:
     site.slurm("scontrol", "hold", str(ids[2]))
     site.slurm("scontrol", "update", f"jobid={ids[3]}", "priority=4242")
     cleared = site.json("daemon", "clear")
-    assert cleared["jobs"]["foreign"] == [str(ids[1])]
+    assert set(cleared["jobs"]["foreign"]) == {str(ids[0]), str(ids[1])}
     site.slurm("scontrol", "hold", str(ids[3]))
     for job in ids[2:4]:
         site.slurm("scontrol", "release", str(job))
@@ -142,7 +142,7 @@ def test_clear_leaves_every_site_factor_as_found(site: Site) -> None:
 
 def test_clear_halts_an_acting_daemon_until_the_halt_is_lifted(site: Site) -> None:
     site.queue_up(DURATIONS)
-    with site.daemon("--act"):
+    with site.daemon("--act") as daemon:
         wait_for(lambda: any(site.factors().values()), "the daemon to order the queue")
         site.ok("daemon", "clear")
         seen = site.json("daemon", "status")["last_round_as_of"]
@@ -152,6 +152,77 @@ def test_clear_halts_an_acting_daemon_until_the_halt_is_lifted(site: Site) -> No
         assert not any(site.factors().values())
         site.ok("daemon", "clear", "--lift-halt")
         wait_for(lambda: any(site.factors().values()), "the daemon to act again")
+        assert daemon.stop() == 0
+        assert "daemon stopped; what it ordered stands" in daemon.output()
+
+
+def test_after_a_clear_nothing_acts_by_itself(site: Site) -> None:
+    site.queue_up(DURATIONS)
+    site.ok("daemon", "once", "--act")
+    site.ok("daemon", "clear")
+    again = site.gsched("daemon", "once", "--act")
+    assert again.returncode == 75
+    assert "acting is halted by `gsched daemon clear`" in again.stderr
+    assert "(observing: nothing was written to Slurm)" in again.stderr
+    assert set(site.factors().values()) == {0}
+
+
+def test_clear_beside_an_observing_daemon(site: Site) -> None:
+    """The observer must not settle what clear has only just written down."""
+    site.queue_up(range(10, 75))
+    site.ok("daemon", "once", "--act")
+    with site.daemon("--interval", "0.1") as daemon:
+        wait_for(lambda: site.json("daemon", "status")["running"], "the daemon to lead")
+        found = site.json("daemon", "clear")
+        assert daemon.is_running()
+    assert found["jobs"]["failed"] == []
+    assert set(site.factors().values()) == {0}
+    rows = [r for r in site.json("daemon", "audit", "-n", "500") if r["policy"] == "clear"]
+    assert len(rows) > 50
+    assert {r["state"] for r in rows} == {"confirmed"}
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        FaultPoint.INTENT_RECORDED,
+        FaultPoint.CHUNK_SENT,
+        FaultPoint.ALL_SENT,
+        FaultPoint.CONFIRMED,
+    ],
+    ids=lambda p: p.value,
+)
+def test_a_killed_clear_is_run_again(site: Site, point: FaultPoint) -> None:
+    site.queue_up(DURATIONS)
+    site.ok("daemon", "once", "--act")
+    killed = site.gsched("daemon", "clear", env={"GSCHED_FAULT_POINT": point.value})
+    assert killed.returncode == -signal.SIGKILL
+    site.ok("daemon", "clear")
+    assert set(site.factors().values()) == {0}
+    states = {r["state"] for r in site.json("daemon", "audit")}
+    assert states <= {"confirmed", "void"}
+
+
+def test_another_users_lock_stops_nobody(site: Site) -> None:
+    site.queue_up([5, 50])
+    site.ok("daemon", "once", "--act")
+    for name in ("leader.lock", "writer.lock"):
+        taken = site.bed.run(["flock", "-n", "-s", str(site.state / name), "true"], "games")
+        assert taken.returncode != 0, name
+
+
+def test_what_cannot_be_written_to_ends_no_daemon(site: Site) -> None:
+    """A history that was moved away: rounds fail and say so, nothing is written beside it."""
+    site.queue_up([5])
+    with site.daemon("--act") as daemon:
+        wait_for(lambda: site.json("daemon", "status")["summary"], "a round")
+        (site.state / "history.db").rename(site.state / "moved.db")
+        wait_for(lambda: "was moved or replaced" in daemon.output(), "a failed round")
+        late = site.submit("d5")
+        assert daemon.is_running()
+        (site.state / "moved.db").rename(site.state / "history.db")
+        wait_for(lambda: "rounds succeed again" in daemon.output(), "the next good round")
+    assert late in site.factors()
 
 
 def test_clear_all_is_for_a_lost_journal(site: Site) -> None:
@@ -197,7 +268,7 @@ def test_slurmctld_away_costs_rounds_and_nothing_else(site: Site) -> None:
         wait_for(lambda: any(site.factors().values()), "the daemon to order the queue")
         wait_for(lambda: site.state_is_saved(), "slurmctld to save the queue")
         site.bed.kill_slurmctld()
-        wait_for(lambda: "round failed, nothing changed" in daemon.output(), "a failed round")
+        wait_for(lambda: "round failed, the next one settles" in daemon.output(), "a failed round")
         site.bed.start_slurmctld()
         seen = site.json("daemon", "status")["last_round_as_of"]
         wait_for(
@@ -218,8 +289,14 @@ def test_without_priorities_to_move_acting_is_refused() -> None:
         basic.ok("daemon", "once")
 
 
-def test_an_ordinary_user_cannot_run_the_daemon(site: Site) -> None:
+def test_an_ordinary_user_cannot_act(site: Site) -> None:
     site.queue_up([5])
     answer = site.gsched("daemon", "once", "--act", user="games")
     assert answer.returncode == 77
     assert "hint:" in answer.stderr
+    own = {"GSCHED_STATE_DIR": str(site.bed.layout.home("games") / "gsched")}
+    assert site.gsched("db", "init", user="games", env=own).returncode == 0
+    answer = site.gsched("daemon", "once", "--act", user="games", env=own)
+    assert answer.returncode == 77
+    assert "user games may not set SiteFactor (privilege: user)" in answer.stderr
+    assert site.gsched("daemon", "once", user="games", env=own).returncode == 0

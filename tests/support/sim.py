@@ -27,17 +27,20 @@ def job(
     user: str = "ann",
     exclusions: tuple[Exclusion, ...] = (),
     name: str = "",
+    num_nodes: int = 1,
+    attempt: int | None = None,
 ) -> SimJob:
+    """A job of `gpus` GPUs over `num_nodes` nodes; its attempt begins with its first submit."""
     view = JobView(
         key=JobKey("c", job_id, epoch=submit),
-        attempt=submit,
+        attempt=submit if attempt is None else attempt,
         state=JobState.PENDING,
         user=user,
         tenant="lab",
         qos="",
         partitions=("gpu",),
         name=name or f"job-{job_id}",
-        request=Request(CountRange(1, 1), GpuRange(gpus, gpus), num_cpus=1),
+        request=Request(CountRange(num_nodes, num_nodes), GpuRange(gpus, gpus), num_cpus=1),
         first_submit=submit,
         eligible=submit,
         time_limit_s=None,

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from gsched.errors import TryAgainError, UnavailableError
 from gsched_cli.options import json_option, load_settings
-from gsched_cli.output import count, duration, emit_json, emit_table, local_time, say
+from gsched_cli.output import count, duration, emit_json, emit_table, local_time, say, warn
 
 
 @click.group()
@@ -73,16 +74,30 @@ def once(acting: bool, as_json: bool) -> None:
 
     with open_daemon(load_settings(), acting, None) as loop:
         result = loop.once()
+        halted = loop.state_dir.halted()
     if as_json:
         emit_json(round_document(result))
-        return
-    emit_table(
-        ["RANK", "JOBID", "USER", "PREDICTED", "SITEFACTOR", "STATE", "REASON"],
-        round_rows(result, duration),
-        right={0, 3},
-    )
-    mode = "acting" if acting else "observing: nothing was written to Slurm"
+    else:
+        emit_table(
+            ["RANK", "JOBID", "USER", "PREDICTED", "SITEFACTOR", "STATE", "REASON"],
+            round_rows(result, duration),
+            right={0, 3},
+        )
+    mode = "acting" if result.info.acting else "observing: nothing was written to Slurm"
     say(", ".join(f"{name} {number}" for name, number in result.summary.items()) + f" ({mode})")
+    for problem in result.problems:
+        warn(f"job {problem.key.slurm_id}: {problem.what}" if problem.key else problem.what)
+    if acting and halted:
+        raise TryAgainError(
+            f"acting is halted by {halted}",
+            "`gsched daemon clear --lift-halt` lets daemons act again",
+        )
+    refused = [c for c in result.changes if result.settled[c.change_id][0].value == "rejected"]
+    if refused:
+        job, why = refused[0].key.slurm_id, result.settled[refused[0].change_id][1]
+        raise UnavailableError(
+            f"Slurm refused {len(refused)} of {len(result.changes)} changes (job {job}: {why})"
+        )
 
 
 @daemon.command()
@@ -118,7 +133,8 @@ def status(as_json: bool) -> None:
 def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
     """Set every SiteFactor that gsched wrote back to what it was.
 
-    A running daemon is halted first: it observes until `gsched daemon clear --lift-halt`.
+    From then on daemons only observe, also ones started later, until
+    `gsched daemon clear --lift-halt`.
 
     \b
     Example:
@@ -129,7 +145,7 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
 
     \b
     JSON:
-      halted_daemon, jobs
+      jobs
     """
     from gsched.app.daemon_views import clear_document
     from gsched.app.run_daemon import clear_all
@@ -140,22 +156,26 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
         lifted = StateDir(settings.state_dir).lift_halt()
         say("the daemon may act again" if lifted else "nothing was halted")
         return
-    report = clear_all(settings, everything)
-    found = clear_document(report)
+    result = clear_all(settings, everything)
+    found = clear_document(result)
     if as_json:
         emit_json(found)
     else:
         emit_table(
             ["WHAT", "JOBS"], [(name, count(len(jobs))) for name, jobs in found["jobs"].items()]
         )
-    if report.halted_daemon:
-        say("the daemon observes only now; `gsched daemon clear --lift-halt` lets it act again")
-    if report.result.failed:
+    say("daemons only observe from now on; `gsched daemon clear --lift-halt` lets them act again")
+    if result.foreign:
+        say(
+            f"{len(result.foreign)} jobs have a SiteFactor that the journal does not know: "
+            "`gsched daemon clear --all` sets those to 0 as well"
+        )
+    if result.failed:
         from gsched.errors import EXIT_UNAVAILABLE, GschedError
 
-        key, error = report.result.failed[0]
+        key, error = result.failed[0]
         raise GschedError(
-            f"{len(report.result.failed)} SiteFactors not set back (job {key.slurm_id}: {error})",
+            f"{len(result.failed)} SiteFactors not set back (job {key.slurm_id}: {error})",
             "run `gsched daemon clear` again as root, SlurmUser or a Slurm operator",
             EXIT_UNAVAILABLE,
         )
@@ -207,7 +227,7 @@ def audit(job: str | None, limit: int, as_json: bool) -> None:
 
 
 def _status_text(name: str, value: Any) -> str:
-    if value is None:
+    if value in (None, ""):
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

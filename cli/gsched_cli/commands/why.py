@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from gsched_cli.options import json_option, load_settings
 from gsched_cli.output import emit_json, local_time, safe_text
+
+if TYPE_CHECKING:
+    from gsched.app.job import WhyLine
 
 
 @click.command()
@@ -33,7 +38,7 @@ def why(job: str, as_json: bool) -> None:
         raise UsageError(
             f"Slurm has no job {job} (any more)", "`gsched show` looks in the history as well"
         )
-    lines = why_lines(live)
+    lines = [(line.what, _words(line)) for line in why_lines(live)]
     if as_json:
         emit_json(
             {
@@ -46,6 +51,8 @@ def why(job: str, as_json: bool) -> None:
         )
         return
     for what, words in lines:
-        is_moment = words.startswith("@")
-        text = f"{local_time(int(words[1:]))} (reckons with time limits)" if is_moment else words
-        print(safe_text(text) if not what else f"  {what:<15}{safe_text(text)}")
+        print(safe_text(words) if not what else f"  {what:<15}{safe_text(words)}")
+
+
+def _words(line: WhyLine) -> str:
+    return line.words if line.at is None else f"{local_time(line.at)} ({line.words})"

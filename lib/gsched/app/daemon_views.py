@@ -9,12 +9,12 @@ from gsched.app.explain import policy_reason
 from gsched.app.wiring import open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.locks import StateDir
-from gsched.daemon.status_file import read_status
-from gsched.model.job import Capability, JobState, JobView, PredictionKind
+from gsched.daemon.status_file import job_document, read_status
+from gsched.model.job import JobState, JobView
 from gsched.model.jobid import parse_job_id
 
 if TYPE_CHECKING:  # `gsched daemon status` needs neither numpy nor SQLAlchemy
-    from gsched.app.run_daemon import ClearReport
+    from gsched.daemon.clear import ClearResult
     from gsched.engine.round import RoundResult
     from gsched_sql.values import AuditRow
 
@@ -24,26 +24,22 @@ def round_document(result: RoundResult) -> dict[str, Any]:
     by_key = {c.key: c for c in result.changes}
     jobs = []
     for view in _in_order(result):
-        rank = result.decision.order.get(view.key)
-        reason = result.decision.reasons.get(view.key)
-        excluded = view.exclusion(Capability.REORDER)
+        said: dict[str, Any] = job_document(view, result.decision)
+        rank = said.get("rank", {})
         change = by_key.get(view.key)
-        duration = view.prediction(PredictionKind.DURATION)
         jobs.append(
             {
                 "job": view.key.slurm_id,
                 "user": view.user,
-                "rank": rank.position if rank else None,
-                "of": rank.of if rank else None,
-                "queue": rank.queue if rank else None,
-                "predicted_duration_s": duration.mean if duration else None,
+                "rank": rank.get("position"),
+                "of": rank.get("of"),
+                "queue": rank.get("queue"),
+                "predicted_duration_s": said.get("duration_s", {}).get("mean"),
                 "site_factor_before": change.before if change else None,
                 "site_factor_after": change.after if change else None,
                 "change_state": result.settled[change.change_id][0].value if change else None,
-                "reason": {"code": reason.code, "params": dict(reason.params)} if reason else None,
-                "excluded": {"code": excluded.code, "detail": excluded.detail}
-                if excluded
-                else None,
+                "reason": said.get("reason"),
+                "excluded": said.get("excluded"),
             }
         )
     return {
@@ -97,9 +93,12 @@ def _in_order(result: RoundResult) -> list[JobView]:
 
 
 def daemon_status(settings: Settings) -> dict[str, Any]:
-    """Whether a daemon holds the lock, and what its last round said (times epoch seconds)."""
+    """Whether a daemon holds the lock, and what its last round said (times epoch seconds).
+
+    Raises PermissionDeniedError when the state folder is closed to this user.
+    """
     state_dir = StateDir(settings.state_dir)
-    holder = state_dir.leader.holder()
+    holder = state_dir.leader()
     last = read_status(settings.status_file) or {}
     return {
         "running": holder is not None,
@@ -115,11 +114,9 @@ def daemon_status(settings: Settings) -> dict[str, Any]:
     }
 
 
-def clear_document(report: ClearReport) -> dict[str, Any]:
+def clear_document(result: ClearResult) -> dict[str, Any]:
     """What `clear` did, job ids by outcome."""
-    result = report.result
     return {
-        "halted_daemon": report.halted_daemon,
         "jobs": {
             "cleared": [k.slurm_id for k in result.cleared],
             "unread": [k.slurm_id for k in result.unread],
@@ -130,11 +127,16 @@ def clear_document(report: ClearReport) -> dict[str, Any]:
 
 
 def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """The newest audit rows, of one job when `job` is given."""
+    """The newest audit rows, of one job when `job` is given.
+
+    Slurm is asked for the cluster's name only when the database holds several clusters.
+    """
     wanted = parse_job_id(job) if job else None
     with open_history(settings) as history:
-        cluster = slurm_client(settings).config().cluster
-        rows = history.audit(cluster, wanted, limit=limit)
+        clusters = history.clusters()
+        if len(clusters) > 1:
+            clusters = [slurm_client(settings).config().cluster]
+        rows = [row for name in clusters for row in history.audit(name, wanted, limit=limit)]
     return [_audit_document(row) for row in rows]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,10 @@ from gsched.config.settings import Settings
 from gsched.daemon.locks import StateDir
 from gsched.daemon.site_factor import refuse_to_act, scale_for
 from gsched.errors import GschedError
-from gsched.slurm.client import SlurmClient
+from gsched.slurm.client import MAY_ACT, SlurmClient
 from gsched.slurm.records import SlurmConfig
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sprio", "scancel", "sacct")
-_ACTING = frozenset({"root", "slurm-user", "admin", "operator"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,11 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """All checks, in an order in which mending them makes sense. Never raises GschedError."""
-    findings = list(_configuration(settings))
+    """All checks, in an order in which mending them makes sense.
+
+    What cannot be looked at is a finding as well: neither GschedError nor OSError is raised.
+    """
+    findings = _guarded("state folder", lambda: _configuration(settings))
     missing = [c for c in COMMANDS if shutil.which(c) is None]
     if missing:
         findings.append(
@@ -53,13 +55,31 @@ def examine(settings: Settings) -> list[Finding]:
         return findings
     version = config.get("SLURM_VERSION")
     findings.append(Finding("ok", "Slurm", f"{version}, cluster {config.cluster}"))
-    for check in (_priorities, _backfill, _requeue, _accounting):
-        findings += check(config, settings)
-    findings += _privilege(client)
-    findings += _history(settings)
-    findings += _model(settings)
-    findings += _daemon(settings)
-    return findings
+    findings += _guarded("priorities", lambda: _priorities(config, settings))
+    findings += _guarded("backfill", lambda: _backfill(config))
+    findings += _guarded("requeue", lambda: _requeue(config))
+    findings += _guarded("history source", lambda: _accounting(config, settings))
+    findings += _guarded("privilege", lambda: _privilege(client))
+    return findings + examine_state(settings)
+
+
+def examine_state(settings: Settings) -> list[Finding]:
+    """The checks of what gsched itself keeps: history, model, daemon. Raises nothing."""
+    return [
+        *_guarded("history database", lambda: _history(settings)),
+        *_guarded("duration model", lambda: _model(settings)),
+        *_guarded("daemon", lambda: _daemon(settings)),
+        *_guarded("halt", lambda: _halt(settings)),
+    ]
+
+
+def _guarded(what: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    try:
+        return list(check())
+    except GschedError as e:
+        return [Finding("warn", what, e.message, e.hint)]
+    except OSError as e:
+        return [Finding("warn", what, f"cannot look: {e}", "run as the daemon's user, or as root")]
 
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
@@ -101,7 +121,7 @@ def _priorities(config: SlurmConfig, settings: Settings) -> Iterator[Finding]:
     )
 
 
-def _backfill(config: SlurmConfig, _settings: Settings) -> Iterator[Finding]:
+def _backfill(config: SlurmConfig) -> Iterator[Finding]:
     if config.get("SchedulerType") != "sched/backfill":
         return
     if "bf_continue" in config.flags("SchedulerParameters"):
@@ -115,7 +135,7 @@ def _backfill(config: SlurmConfig, _settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _requeue(config: SlurmConfig, _settings: Settings) -> Iterator[Finding]:
+def _requeue(config: SlurmConfig) -> Iterator[Finding]:
     if config.get("JobRequeue") == "0":
         yield Finding(
             "note",
@@ -126,11 +146,10 @@ def _requeue(config: SlurmConfig, _settings: Settings) -> Iterator[Finding]:
 
 
 def _accounting(config: SlurmConfig, settings: Settings) -> Iterator[Finding]:
-    storage = config.get("AccountingStorageType")
-    if storage.endswith("slurmdbd"):
+    if config.has_slurmdbd:
         yield Finding("ok", "history source", "sacct (slurmdbd)")
         return
-    if config.get("JobCompType") == "jobcomp/filetxt":
+    if config.has_jobcomp_file:
         path = Path(settings.slurm.jobcomp_file or config.get("JobCompLoc"))
         readable = os.access(path, os.R_OK) or not path.exists()
         yield Finding(
@@ -143,15 +162,15 @@ def _accounting(config: SlurmConfig, settings: Settings) -> Iterator[Finding]:
     yield Finding(
         "warn",
         "history source",
-        f"AccountingStorageType={storage or 'none'}: finished jobs are seen only while squeue has "
-        "them (MinJobAge)",
+        f"AccountingStorageType={config.get('AccountingStorageType') or 'none'}: finished jobs are "
+        "seen only while squeue has them (MinJobAge)",
         "set up slurmdbd, or JobCompType=jobcomp/filetxt",
     )
 
 
 def _privilege(client: SlurmClient) -> Iterator[Finding]:
     level = client.privilege(pwd.getpwuid(os.geteuid()).pw_name)
-    if level in _ACTING:
+    if level in MAY_ACT:
         yield Finding("ok", "privilege", f"{level}: may set SiteFactor")
     else:
         yield Finding(
@@ -163,21 +182,12 @@ def _privilege(client: SlurmClient) -> Iterator[Finding]:
         )
 
 
-def _guarded(what: str, probe: Callable[[], str]) -> Finding:
-    try:
-        return Finding("ok", what, probe())
-    except GschedError as e:
-        return Finding("warn", what, e.message, e.hint)
-
-
 def _history(settings: Settings) -> Iterator[Finding]:
-    def probe() -> str:
-        with open_history(settings) as history:
-            stats = history.stats()
-        jobs, rejects = stats.rows.get("jobs", 0), stats.rows.get("rejects", 0)
-        return f"{stats.location}: {jobs} jobs, {rejects} rejected rows"
-
-    yield _guarded("history database", probe)
+    with open_history(settings) as history:
+        stats = history.stats()
+    jobs, rejects = stats.rows.get("jobs", 0), stats.rows.get("rejects", 0)
+    found = f"{stats.location}: {jobs} jobs, {rejects} rejected rows"
+    yield Finding("ok", "history database", found)
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
@@ -189,24 +199,21 @@ def _model(settings: Settings) -> Iterator[Finding]:
             "run `gsched predict train` once there is a history",
         )
         return
+    from gsched.predict.estimators import load_estimator
 
-    def probe() -> str:
-        from gsched.predict.estimators import load_estimator
-
-        return f"{settings.predict.estimator} {load_estimator(settings).model_id}"
-
-    yield _guarded("duration model", probe)
+    found = f"{settings.predict.estimator} {load_estimator(settings).model_id}"
+    yield Finding("ok", "duration model", found)
 
 
 def _daemon(settings: Settings) -> Iterator[Finding]:
-    def probe() -> str:
-        state_dir = StateDir(settings.state_dir)
-        holder = state_dir.leader.holder()
-        if holder is None:
-            return "not running"
-        return f"running, pid {holder.get('pid')}, mode {holder.get('mode')}"
+    leader = StateDir(settings.state_dir).leader()
+    if leader is None:
+        yield Finding("ok", "daemon", "not running")
+    else:
+        yield Finding("ok", "daemon", f"running, pid {leader['pid']}, mode {leader.get('mode')}")
 
-    yield _guarded("daemon", probe)
+
+def _halt(settings: Settings) -> Iterator[Finding]:
     halted = StateDir(settings.state_dir).halted()
     if halted:
         yield Finding(

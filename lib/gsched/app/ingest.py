@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from gsched.config.settings import Settings
-from gsched.errors import ConfigError, UnavailableError
+from gsched.errors import ConfigError, GschedError
 from gsched.model.history import Batch
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.from_queue import to_attempt
@@ -58,7 +58,7 @@ def ingest(
     """Read what is new; with `since` (epoch) also again what was read before, from then on.
 
     ``auto`` reads squeue and, where the cluster has it, slurmdbd or else jobcomp's file. A source
-    that does not answer does not keep the others from being read; its error is raised at the end.
+    that cannot be read does not keep the others from it; the first error is raised at the end.
     Raises ConfigError when `source` is something that the cluster does not have.
     """
     config = client.config()
@@ -77,11 +77,11 @@ def ingest(
         # Last, so that it still lists (for MinJobAge) what the accounting has just told of.
         readers.append(("squeue", run.queue))
     done: list[tuple[str, IngestSummary]] = []
-    failure: UnavailableError | None = None
+    failure: GschedError | None = None
     for name, read in readers:
         try:
             done.append((name, read()))
-        except UnavailableError as e:
+        except GschedError as e:
             failure = failure or e
     if failure is not None:
         raise failure
@@ -90,8 +90,8 @@ def ingest(
 
 def _accounting(config: SlurmConfig, source: Source, jobcomp_file: Path | None) -> str | None:
     """Which of the two kinds of accounting to read, None for neither."""
-    has_sacct = config.get("AccountingStorageType").endswith("/slurmdbd")
-    has_jobcomp = config.get("JobCompType").endswith("/filetxt") or jobcomp_file is not None
+    has_sacct = config.has_slurmdbd
+    has_jobcomp = config.has_jobcomp_file or jobcomp_file is not None
     if source == "sacct" and not has_sacct:
         raise ConfigError(
             f"cluster {config.cluster} has no slurmdbd, so that sacct knows nothing",

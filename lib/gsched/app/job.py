@@ -7,19 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsched.app.explain import policy_reason, prediction_source, slurm_reason
-from gsched.app.queue import NO_DAEMON, QueuedJob, QueueFilter, QueueView, list_queue
+from gsched.app.queue import NO_DAEMON, QueuedJob, QueueView, view_queue
 from gsched.app.wiring import has_history, open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import GschedError, UsageError
 from gsched.model.cluster import NodeView, PartitionView
 from gsched.model.job import JobState
-from gsched.model.jobid import parse_job_id
+from gsched.model.jobid import JobId, parse_job_id
 from gsched.slurm.records import FreeText, PriorityRow, QueueRow
 
 
 @dataclass(frozen=True, slots=True)
 class LiveJob:
-    """What Slurm and the daemon say of one job that Slurm still knows."""
+    """What Slurm and the daemon say of one job that Slurm still knows.
+
+    In `queue` only this job has its name.
+    """
 
     row: QueueRow
     text: FreeText
@@ -38,34 +41,37 @@ def find_live(settings: Settings, job: str) -> LiveJob | None:
     """
     wanted = parse_job_id(job)
     client = slurm_client(settings)
-    rows = [r for r in client.queue(states="all").rows if r.job_id == wanted.job_id]
-    if not rows:
-        rows = [r for r in client.queue(states="all").rows if r.raw_id == wanted.job_id]
-    if wanted.array_task is not None:
-        rows = [r for r in rows if r.array_task == wanted.array_task] or [
-            r for r in rows if r.is_unsplit_array
-        ]
-    if wanted.het_offset is not None:
-        rows = [r for r in rows if r.het_offset == wanted.het_offset]
-    if not rows:
+    rows = client.queue(states="all").rows
+    found = _rows_of(wanted, rows)
+    if not found:
         return None
-    if len(rows) > 1:
-        ids = ", ".join(r.slurm_id for r in rows[:5])
-        raise UsageError(f"job {job} has {len(rows)} parts ({ids}, …)", "name one of them")
-    row = rows[0]
-    view = list_queue(settings, QueueFilter(), states="all")
-    line = next((j for j in view.jobs if j.raw_id == row.raw_id), None)
-    if line is None:
-        return None
+    if len(found) > 1:
+        ids = ", ".join(r.slurm_id for r in found[:5])
+        raise UsageError(f"job {job} has {len(found)} parts ({ids}, …)", "name one of them")
+    row = found[0]
+    texts = client.free_text([row.raw_id])
+    queue = view_queue(settings, rows, texts)
     return LiveJob(
         row=row,
-        text=client.free_text([row.raw_id]).get(row.raw_id, FreeText("", "")),
+        text=texts.get(row.raw_id, FreeText("", "")),
         priority=client.priorities().get(row.raw_id),
-        line=line,
-        queue=view,
+        line=next(j for j in queue.jobs if j.raw_id == row.raw_id),
+        queue=queue,
         nodes=client.nodes(),
         partitions=client.partitions(),
     )
+
+
+def _rows_of(wanted: JobId, rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """The rows that an id means: Slurm's own number of an array task counts where none is shown."""
+    found = [r for r in rows if r.job_id == wanted.job_id]
+    found = found or [r for r in rows if r.raw_id == wanted.job_id]
+    if wanted.array_task is not None:
+        whole = [r for r in found if r.is_unsplit_array]
+        found = [r for r in found if r.array_task == wanted.array_task] or whole
+    if wanted.het_offset is not None:
+        found = [r for r in found if r.het_offset == wanted.het_offset]
+    return found
 
 
 def show_document(settings: Settings, job: str) -> dict[str, Any]:
@@ -74,12 +80,16 @@ def show_document(settings: Settings, job: str) -> dict[str, Any]:
     Raises UsageError when neither Slurm nor the history knows it.
     """
     live = find_live(settings, job)
+    wanted = parse_job_id(job)
+    if live and not live.row.is_unsplit_array:
+        row = live.row  # found perhaps by Slurm's own number, under which no history is kept
+        wanted = JobId(row.job_id, row.array_task, het_offset=row.het_offset)
     document: dict[str, Any] = {"job": job, "slurm": None, "gsched": None, "history": []}
     if live:
         document["job"] = live.line.slurm_id
         document["slurm"] = _slurm_facts(live)
         document["gsched"] = live.line.answer or None
-    document["history"], document["history_note"] = _history(settings, job)
+    document["history"], document["history_note"] = _history(settings, wanted)
     if not live and not document["history"]:
         raise UsageError(
             f"job {job} is known neither to Slurm nor to the history",
@@ -117,16 +127,18 @@ def _slurm_facts(live: LiveJob) -> dict[str, Any]:
     }
 
 
-def _history(settings: Settings, job: str) -> tuple[list[dict[str, Any]], str]:
+def _history(settings: Settings, wanted: JobId) -> tuple[list[dict[str, Any]], str]:
     """Logical jobs of that id with their attempts, newest first; and why there are none."""
     if not has_history(settings):
         return [], "no history database on this host"
     from gsched_sql import HistoryFilter, history_document
 
-    wanted = parse_job_id(job)
+    chosen = HistoryFilter(
+        job_id=wanted.job_id, array_task=wanted.array_task, het_offset=wanted.het_offset
+    )
     try:
         with open_history(settings) as history:
-            found = history.jobs(HistoryFilter(job_id=wanted.job_id))
+            found = history.jobs(chosen)
     except GschedError as e:
         return [], e.message
     return [history_document(j) for j in found], ""
@@ -136,46 +148,69 @@ def never_starts(
     row: QueueRow, nodes: Sequence[NodeView], partitions: Sequence[PartitionView]
 ) -> str:
     """Why a waiting job can never start as it asks, "" when it can (as far as can be seen)."""
-    mine = [p for p in partitions if p.name in row.partitions]
-    if not mine:
-        return ""
-    names = ", ".join(p.name for p in mine)
-    in_reach = [n for n in nodes if set(n.partitions) & {p.name for p in mine}]
-    per_node = -(-row.num_gpus // max(1, row.min_nodes))
-    largest = max((n.num_gpus for n in in_reach), default=0)
-    if in_reach and per_node > largest:
-        return (
-            f"it asks for {per_node} GPUs on one node; the largest node of {names} has {largest}. "
-            "Change --nodes or --gres, or cancel it"
-        )
-    if in_reach and row.min_nodes > len(in_reach):
-        return f"it asks for {row.min_nodes} nodes; {names} has {len(in_reach)}"
-    limits = [p.max_time_s for p in mine]
-    if row.time_limit_s is not None and all(m is not None and row.time_limit_s > m for m in limits):
-        return f"its time limit exceeds that of {names}. Shorten --time, or cancel it"
     if row.reason == "DependencyNeverSatisfied":
         return "the job that it depends on ended the wrong way. Cancel it, or update its dependency"
+    mine = [p for p in partitions if p.name in row.partitions]
+    # A job starts in one of its partitions, whole: it is lost only when none of them can take it.
+    misfits = [_misfit(row, partition, nodes) for partition in mine]
+    return misfits[0] if misfits and all(misfits) and len(mine) == len(row.partitions) else ""
+
+
+def _misfit(row: QueueRow, partition: PartitionView, nodes: Sequence[NodeView]) -> str:
+    """Why a partition can never take a job, "" when it can or part of its nodes is not shown."""
+    name, limit_s = partition.name, partition.max_time_s
+    if limit_s is not None and row.time_limit_s is not None and row.time_limit_s > limit_s:
+        return f"its time limit exceeds that of {name}. Shorten --time, or cancel it"
+    gpus = sorted((n.num_gpus for n in nodes if n.name in partition.nodes), reverse=True)
+    if not gpus or len(gpus) != len(partition.nodes):
+        return ""
+    if row.gpus_per_node > gpus[0]:
+        return (
+            f"it asks for {row.gpus_per_node} GPUs on one node; the largest node of {name} has "
+            f"{gpus[0]}. Change --gres, or cancel it"
+        )
+    if row.min_nodes > len(gpus):
+        return f"it asks for {row.min_nodes} nodes; {name} has {len(gpus)}"
+    # No most of nodes looks like a most of min_nodes: nothing follows from it.
+    most = row.max_nodes if row.max_nodes > row.min_nodes else len(gpus)
+    most = most if partition.max_nodes is None else min(most, partition.max_nodes)
+    if row.num_gpus > sum(gpus[:most]):
+        return (
+            f"it asks for {row.num_gpus} GPUs; the {most} largest nodes of {name} that it may have "
+            f"hold {sum(gpus[:most])}. Ask for fewer, or cancel it"
+        )
     return ""
 
 
-def why_lines(live: LiveJob) -> list[tuple[str, str]]:
-    """Why a job waits: (what, words) lines, the first one the answer in short."""
+@dataclass(frozen=True, slots=True)
+class WhyLine:
+    """One line of ``gsched why``: `what` it is about ("" in the first) and the answer in `words`.
+
+    With `at`, an epoch time, that moment is the answer and `words` say how to take it.
+    """
+
+    what: str
+    words: str
+    at: int | None = None
+
+
+def why_lines(live: LiveJob) -> list[WhyLine]:
+    """Why a job waits; the first line is the answer in short."""
     row, line = live.row, live.line
     if row.state is not JobState.PENDING:
-        return [("", f"{line.slurm_id} does not wait: it is {row.state_text}")]
+        return [WhyLine("", f"{line.slurm_id} does not wait: it is {row.state_text}")]
     impossible = never_starts(row, live.nodes, live.partitions)
     if impossible:
-        return [("", f"{line.slurm_id} can never start: {impossible}.")]
+        return [WhyLine("", f"{line.slurm_id} can never start: {impossible}.")]
     free = sum(n.num_gpus - n.gpus_used for n in live.nodes if n.is_usable and _serves(n, row))
     lines = [
-        ("", f'{line.slurm_id} "{live.text.name}" {slurm_reason(row.reason)}'),
-        ("asks for", f"{_ask(row)}; {free} GPUs free in {','.join(row.partitions)} now"),
+        WhyLine("", f'{line.slurm_id} "{live.text.name}" {slurm_reason(row.reason)}'),
+        WhyLine("asks for", f"{_ask(row)}; {free} GPUs free in {','.join(row.partitions)} now"),
+        *_ahead(live),
     ]
-    lines += _ahead(live)
     if row.start_time:
-        lines.append(("Slurm expects", f"@{row.start_time}"))  # a moment: shown in local time
-    lines += _order(live)
-    return lines
+        lines.append(WhyLine("Slurm expects", "reckons with time limits", at=row.start_time))
+    return lines + _order(live)
 
 
 def _serves(node: NodeView, row: QueueRow) -> bool:
@@ -189,7 +224,7 @@ def _ask(row: QueueRow) -> str:
     return f"{row.num_cpus} CPU{'s' if row.num_cpus > 1 else ''} on {nodes}"
 
 
-def _ahead(live: LiveJob) -> list[tuple[str, str]]:
+def _ahead(live: LiveJob) -> list[WhyLine]:
     """Waiting jobs that the order puts before this one, and their predicted GPU-time."""
     mine = live.line.rank
     if not mine:
@@ -202,30 +237,31 @@ def _ahead(live: LiveJob) -> list[tuple[str, str]]:
     known = [j for j in ahead if j.predicted_duration_s is not None]
     hours = sum(j.num_gpus * (j.predicted_duration_s or 0.0) for j in known) / 3600
     own = sum(1 for j in ahead if j.user == live.row.user)
-    return [
-        ("ahead of it", f"{len(ahead)} jobs, {hours:.2g} GPU-hours predicted ({own} of its user)")
-    ]
+    jobs = f"{len(ahead)} job" + ("" if len(ahead) == 1 else "s")
+    return [WhyLine("ahead of it", f"{jobs}, {hours:.2g} GPU-hours predicted ({own} of its user)")]
 
 
-def _order(live: LiveJob) -> list[tuple[str, str]]:
+def _order(live: LiveJob) -> list[WhyLine]:
     line, answer = live.line, live.line.answer
-    lines = []
+    lines: list[WhyLine] = []
     if not answer:
-        lines.append(("order", live.queue.note or NO_DAEMON))
+        lines.append(WhyLine("order", live.queue.note or NO_DAEMON))
     elif answer.get("excluded"):
-        lines.append(("order", f"gsched leaves it alone: {answer['excluded'].get('detail')}"))
+        lines.append(
+            WhyLine("order", f"gsched leaves it alone: {answer['excluded'].get('detail')}")
+        )
     elif line.rank:
         reason = answer.get("reason") or {}
         text = policy_reason(reason.get("code", ""), reason.get("params", {}))
-        lines.append(("order", f"rank {line.rank['position']} of {line.rank['of']}: {text}"))
+        lines.append(WhyLine("order", f"rank {line.rank['position']} of {line.rank['of']}: {text}"))
     if answer.get("duration_s"):
-        lines.append(("predicted", _predicted(answer["duration_s"])))
+        lines.append(WhyLine("predicted", _predicted(answer["duration_s"])))
     if live.priority:
         parts = {**live.priority.components, "gsched": live.priority.site_factor}
         shown = ", ".join(f"{name} {value:+}" for name, value in parts.items() if value)
-        lines.append(("priority", f"{live.priority.total} = {shown or 'no factor counts'}"))
+        lines.append(WhyLine("priority", f"{live.priority.total} = {shown or 'no factor counts'}"))
     if live.queue.note and answer:
-        lines.append(("note", live.queue.note))
+        lines.append(WhyLine("note", live.queue.note))
     return lines
 
 

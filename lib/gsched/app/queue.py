@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from gsched.app.explain import policy_reason, slurm_reason
 from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.status_file import read_status
 from gsched.model.job import JobState
-from gsched.slurm.records import QueueRow
+from gsched.slurm.records import FreeText, QueueRow
 
 NO_DAEMON = "no predictions: no gsched daemon has answered for this cluster"
 _STALE_ROUNDS = 10
@@ -102,19 +103,20 @@ class QueueView:
         }
 
 
-def list_queue(
-    settings: Settings, wanted: QueueFilter, states: Literal["live", "all"] = "live"
-) -> QueueView:
-    """Read Slurm and the status file; waiting jobs by rank, then running ones by start.
-
-    With `states` "all" also jobs that ended a short while ago.
-    """
+def list_queue(settings: Settings, wanted: QueueFilter) -> QueueView:
+    """The present queue: waiting jobs by rank, then running ones by start."""
     client = slurm_client(settings)
+    rows = [r for r in client.queue().rows if wanted.takes(r)]
+    return view_queue(settings, rows, client.free_text([r.raw_id for r in rows]))
+
+
+def view_queue(
+    settings: Settings, rows: Iterable[QueueRow], texts: Mapping[int, FreeText]
+) -> QueueView:
+    """`rows` of squeue in order, with the daemon's answers; jobs not in `texts` have no name."""
     at = now()
     status = read_status(settings.status_file)
     answers = status["jobs"] if status else {}
-    rows = [r for r in client.queue(states).rows if wanted.takes(r)]
-    texts = client.free_text([r.raw_id for r in rows])
     jobs = [
         _job(row, texts[row.raw_id].name if row.raw_id in texts else "", answers, at)
         for row in rows
@@ -143,9 +145,7 @@ def _note(status: dict[str, Any] | None, at: int) -> str:
 
 def _job(row: QueueRow, name: str, answers: dict[str, Any], at: int) -> QueuedJob:
     waits = row.state is JobState.PENDING
-    answer = answers.get(row.slurm_id) if waits else None
-    if not isinstance(answer, dict):
-        answer = {}
+    answer = _answer(row, answers) if waits else {}
     duration = answer.get("duration_s") or {}
     return QueuedJob(
         raw_id=row.raw_id,
@@ -167,6 +167,14 @@ def _job(row: QueueRow, name: str, answers: dict[str, Any], at: int) -> QueuedJo
         slurm_reason=row.reason,
         reason=_why(row, answer) if waits else row.node_list,
     )
+
+
+def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:
+    """What the daemon says of this very attempt: a requeued job, or one of a used id, is new."""
+    answer = answers.get(row.slurm_id)
+    if not isinstance(answer, dict) or answer.get("submit_time") != row.submit_time:
+        return {}
+    return answer
 
 
 def _why(row: QueueRow, answer: dict[str, Any]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import pwd
 import signal
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from gsched.app.ingest import ingest
@@ -23,11 +25,17 @@ from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundRunner
-from gsched.errors import DataError, GschedError, UsageError
+from gsched.errors import (
+    DataError,
+    GschedError,
+    PermissionDeniedError,
+    UnavailableError,
+    UsageError,
+)
 from gsched.model.job import JobView, Prediction
 from gsched.policy.registry import check, load
 from gsched.predict.estimators import load_estimator
-from gsched.slurm.client import SlurmClient
+from gsched.slurm.client import MAY_ACT, SlurmClient
 from gsched.slurm.records import QueueRow, SlurmConfig
 from gsched_sql import History
 
@@ -56,10 +64,20 @@ class Upkeep:
         self._client = client
         self._history = history
         self._model_mark = _mark(settings.model_file)
+        self._database_mark = _mark_of_database(settings)
         self._next_fit: int | None = None
 
     def __call__(self, at: int) -> Predictor | None:
-        """A new predictor when there is one, else None; the last good one stays on any error."""
+        """A new predictor when there is one, else None; the last good one stays on any error.
+
+        Raises UnavailableError when the history database is no longer the one that was opened:
+        what a round would journal now, `clear` could never find.
+        """
+        if _mark_of_database(self._settings) != self._database_mark:
+            raise UnavailableError(
+                "the history database was moved or replaced while the daemon runs",
+                "restart the daemon",
+            )
         try:
             ingest(self._settings, self._client, self._history)
             return self._new_predictor(at)
@@ -74,8 +92,9 @@ class Upkeep:
         mark = _mark(self._settings.model_file)
         if mark == self._model_mark:
             return None
-        self._model_mark = mark
-        return predictor_for(self._settings)
+        predictor = predictor_for(self._settings)
+        self._model_mark = mark  # not before: a file that cannot be read is tried again
+        return predictor
 
     def _refit_if_due(self, at: int) -> None:
         interval_s = self._settings.predict.retrain_interval_s
@@ -92,6 +111,14 @@ class Upkeep:
             log.info("no new model: %s", e.message)
 
 
+def _mark_of_database(settings: Settings) -> int | None:
+    """Inode of an SQLite file; None for a server."""
+    if not settings.database_url.startswith("sqlite:///"):
+        return None
+    found = _mark(Path(settings.database_url.removeprefix("sqlite:///")))
+    return found[0] if found else None
+
+
 def _mark(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
@@ -102,7 +129,7 @@ def _mark(path: Path) -> tuple[int, int] | None:
 
 def predictor_for(settings: Settings) -> Predictor:
     """The configured estimator; without a trained model one that predicts nothing."""
-    if settings.predict.estimator == "model" and not settings.model_file.exists():
+    if settings.predict.estimator == "model" and _mark(settings.model_file) is None:
         log.warning("no model yet, so no job is ranked: run `gsched predict train`")
         return NoPredictor()
     return load_estimator(settings)
@@ -153,24 +180,38 @@ def new_round_id() -> str:
     return f"{now()}-{uuid.uuid4().hex[:12]}"
 
 
+def _require_privilege(client: SlurmClient) -> None:
+    """Raise PermissionDeniedError when Slurm would refuse every SiteFactor of this user."""
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    level = client.privilege(user)
+    if level not in MAY_ACT:
+        raise PermissionDeniedError(
+            f"user {user} may not set SiteFactor (privilege: {level})",
+            "run as root, SlurmUser or a Slurm operator, or without --act",
+        )
+
+
 @contextmanager
 def open_daemon(settings: Settings, acting: bool, interval_s: float | None) -> Iterator[DaemonLoop]:
     """The loop, ready to run, while this process is the cluster's one daemon.
 
     Raises TryAgainError when another daemon runs, ConfigError when the cluster cannot be acted
-    on, the policy needs what it lacks, or there is no history database.
+    on, the policy needs what it lacks, or there is no history database, PermissionDeniedError
+    when this user may not act.
     """
     state_dir = StateDir(settings.state_dir)
     mode = "act" if acting else "observe"
     with (
-        state_dir.leading({"pid": os.getpid(), "started_at": now(), "mode": mode}),
+        state_dir.leading({"started_at": now(), "mode": mode}),
         open_history(settings) as history,
     ):
         live = _live(settings, history)
         if acting:
             refuse_to_act(live.config, scale_for(live.config, settings.daemon))
+            _require_privilege(live.client)
         policy = load(settings.daemon.policy, **settings.daemon.knobs)
         check(policy, live.backend.capabilities)
+        upkeep = Upkeep(settings, live.client, history)  # marks the model before it is read
         runner = RoundRunner(
             live.backend,
             policy,
@@ -183,25 +224,36 @@ def open_daemon(settings: Settings, acting: bool, interval_s: float | None) -> I
         options = LoopOptions(
             acting, interval_s or settings.daemon.interval_s, settings.status_file
         )
-        upkeep = Upkeep(settings, live.client, history)
-        yield DaemonLoop(runner, state_dir, live.config, options, upkeep, now)
+
+        def read_config() -> SlurmConfig:
+            """Slurm's configuration may change under the daemon: its scale follows."""
+            config = live.client.config()
+            scale = scale_for(config, settings.daemon)
+            if acting:
+                refuse_to_act(config, scale)
+            live.backend.scale = scale
+            return config
+
+        yield DaemonLoop(runner, state_dir, read_config, options, upkeep, now)
 
 
-@dataclass(frozen=True, slots=True)
-class ClearReport:
-    """What was taken back, and whether a running daemon has been told to observe only."""
+def clear_all(settings: Settings, everything: bool) -> ClearResult:
+    """Set every SiteFactor back as found, and let no daemon act until the halt is lifted.
 
-    result: ClearResult
-    halted_daemon: bool
-
-
-def clear_all(settings: Settings, everything: bool) -> ClearReport:
-    """Set every SiteFactor back as found; a running daemon is halted first."""
+    A daemon that is in a round finishes it first. Raises TryAgainError when it does not within a
+    minute; nothing is halted or cleared then.
+    """
     state_dir = StateDir(settings.state_dir)
-    holder = state_dir.leader.holder()
-    if holder is not None and holder.get("mode") == "act":
-        state_dir.halt(f"`gsched daemon clear` at {now()}")
     with open_history(settings) as history, state_dir.writing(wait_s=60.0):
         live = _live(settings, history)
-        result = clear(live.client, live.backend, history.journal(), now, new_round_id, everything)
-    return ClearReport(result, state_dir.halted() is not None)
+        _require_privilege(live.client)
+        state_dir.halt(f"`gsched daemon clear` ({datetime.now().astimezone():%Y-%m-%dT%H:%M:%S%z})")
+        return clear(
+            live.client,
+            live.backend,
+            history.journal(),
+            now,
+            new_round_id,
+            everything,
+            fault_hook(),
+        )

@@ -13,7 +13,8 @@ class DatabaseSettings:
     """Where the job history is kept."""
 
     url: str = ""
-    """SQLAlchemy URL; empty = SQLite in `state_dir`/history.db. Never holds a password."""
+    """SQLAlchemy URL; empty = SQLite in `state_dir`/history.db. Better without a password; one is
+    taken only from a file that not everybody may read."""
 
 
 @dataclass(frozen=True, slots=True)

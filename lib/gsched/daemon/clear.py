@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.daemon.slurm_backend import CHANNEL, SlurmBackend, site_factor_change
+from gsched.engine.faults import FaultHook, no_faults
 from gsched.engine.ports import Clock, Journal
-from gsched.engine.round import carry_out
+from gsched.engine.round import carry_out, settle_interrupted
 from gsched.model.decision import Reason
 from gsched.model.job import JobKey
 from gsched.model.journal import Change, ChangeState, RoundInfo, Standing
@@ -19,7 +20,7 @@ POLICY = "clear"
 
 @dataclass(frozen=True, slots=True)
 class ClearResult:
-    """What `clear` did. `foreign` jobs carry a value that another hand has set: left alone.
+    """What `clear` did. `foreign` jobs carry a value that the journal does not know: left alone.
 
     `unread` were accepted by Slurm but sprio does not list the job (held, running), so that the
     value could not be read again.
@@ -38,22 +39,26 @@ def clear(
     clock: Clock,
     new_id: Callable[[], str],
     everything: bool = False,
+    on_point: FaultHook = no_faults,
 ) -> ClearResult:
     """Set back what the journal says is ours; with `everything`, any SiteFactor to 0.
 
-    `everything` is for a lost journal: it also undoes what others set.
+    `everything` is for a lost journal: it also undoes what others set. The caller holds the
+    writer lock. Killed in between, it is simply run again.
     """
+    settle_interrupted(backend, journal, clock)
     round_id = new_id()
     rows = client.queue().rows
     priorities = client.priorities()
     alive = list(zip(backend.keys(rows), rows, strict=True))
     changes, foreign = _plan(alive, priorities, journal.standing(backend.cluster), round_id)
     if everything:
-        changes = [*changes, *_zero_the_rest(alive, priorities, changes, round_id)]
+        cluster = backend.cluster
+        changes = [*changes, *_zero_the_rest(cluster, alive, priorities, changes, round_id)]
         foreign = []
     info = RoundInfo(round_id, backend.cluster, clock(), POLICY, True, 0, "")
     journal.begin_round(info)
-    ended = carry_out(backend, journal, round_id, changes, clock)
+    ended = carry_out(backend, journal, round_id, changes, clock, on_point)
     by_state: dict[ChangeState, list[Change]] = {}
     for c in changes:
         by_state.setdefault(ended[c.change_id][0], []).append(c)
@@ -82,9 +87,11 @@ def _plan(
     foreign: list[tuple[JobKey, int]] = []
     for key, row in alive:
         ours = standing.get((key, CHANNEL))
-        if ours is None:
-            continue
         shown = priorities.get(row.raw_id)
+        if ours is None:
+            if shown is not None and shown.site_factor != 0:
+                foreign.append((key, shown.site_factor))
+            continue
         # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
         value = shown.site_factor if shown and not shown.is_manual else None
         if value is not None and value not in {ours.written, ours.found, *ours.may_be}:
@@ -92,25 +99,36 @@ def _plan(
         elif value != ours.found:
             changes.append(
                 site_factor_change(
-                    round_id, key, row.submit_time, value, ours.found, Reason("clear")
+                    round_id,
+                    key,
+                    row.submit_time,
+                    value,
+                    ours.found,
+                    Reason("clear"),
+                    takes_back=True,
                 )
             )
     return changes, foreign
 
 
 def _zero_the_rest(
+    cluster: str,
     alive: Sequence[tuple[JobKey, QueueRow]],
     priorities: Mapping[int, PriorityRow],
     planned: Sequence[Change],
     round_id: str,
 ) -> list[Change]:
+    """By sprio's own ids: it also lists array tasks that squeue shows as one row."""
     done = {c.key for c in planned}
-    return [
-        site_factor_change(
-            round_id, key, row.submit_time, shown.site_factor, 0, Reason("clear", {"all": True})
-        )
-        for key, row in alive
-        if key not in done
-        and (shown := priorities.get(row.raw_id)) is not None
-        and shown.site_factor != 0
-    ]
+    known = {row.raw_id: (key, row.submit_time) for key, row in alive if not row.is_unsplit_array}
+    changes = []
+    for raw_id, shown in priorities.items():
+        key, attempt = known.get(raw_id, (JobKey(cluster, raw_id), 0))
+        if shown.site_factor != 0 and key not in done:
+            reason = Reason("clear", {"all": True})
+            changes.append(
+                site_factor_change(
+                    round_id, key, attempt, shown.site_factor, 0, reason, takes_back=True
+                )
+            )
+    return changes

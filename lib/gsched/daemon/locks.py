@@ -1,6 +1,8 @@
 """One daemon a cluster, one writer at a time, and the halt mark; all in the state folder.
 
-The locks are flock(2)s: the kernel drops them when the process dies, however it dies.
+The locks are flock(2)s on files that only the folder's owner can open (any reader of a file can
+lock it): the kernel drops them when the process dies, however it dies. Who leads is told to
+everybody in ``leader.json``, which counts as long as the process that it names lives.
 """
 
 from __future__ import annotations
@@ -9,96 +11,58 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from gsched.errors import GschedError, PermissionDeniedError, TryAgainError, UnavailableError
-from gsched.files import write_atomically
+from gsched.errors import PermissionDeniedError, TryAgainError, UnavailableError
+from gsched.files import give_to_owner_of_folder, write_atomically
 
-
-class LockFile:
-    """An exclusive lock on a file, whose text says who holds it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd: int | None = None
-
-    def try_acquire(self, holder: dict[str, object]) -> bool:
-        """Take the lock without waiting; `holder` is written into the file."""
-        fd = _open(self._path)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(holder).encode(), 0)
-        self._fd = fd
-        return True
-
-    def release(self) -> None:
-        """Give the lock back; the file stays, emptied."""
-        if self._fd is not None:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = None
-
-    def holder(self) -> dict[str, object] | None:
-        """Who holds the lock now, None when nobody does."""
-        if not self._path.exists():
-            return None
-        fd = _open(self._path, os.O_RDONLY)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.pread(fd, 4096, 0).decode(errors="replace")
-            try:
-                found = json.loads(text)
-            except ValueError:
-                found = None
-            return found if isinstance(found, dict) else {}
-        finally:
-            os.close(fd)
-        return None
-
-
-def _open(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
-    try:
-        if flags & os.O_CREAT:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    except PermissionError as e:
-        raise PermissionDeniedError(
-            f"cannot open {path}: {e.strerror}",
-            "run as the user that owns gsched's state folder, or set state_dir in gsched.toml",
-        ) from e
-    except OSError as e:
-        raise UnavailableError(f"cannot open {path}: {e.strerror}") from e
+_POLL_S = 0.05
 
 
 class StateDir:
-    """The daemon's folder: ``leader.lock``, ``writer.lock``, ``halt``."""
+    """The daemon's folder: ``leader.lock``, ``leader.json``, ``writer.lock``, ``halt``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.leader = LockFile(path / "leader.lock")
-        self._writer = LockFile(path / "writer.lock")
         self._halt = path / "halt"
+        self._told = path / "leader.json"
 
     @contextmanager
-    def leading(self, holder: dict[str, object]) -> Iterator[None]:
-        """Be the daemon of this cluster. Raises TryAgainError when another one is."""
-        if not self.leader.try_acquire(holder):
-            other = self.leader.holder() or {}
-            raise TryAgainError(
-                f"another gsched daemon is running (pid {other.get('pid', 'unknown')})",
-                "one daemon a cluster: `gsched daemon status` shows it",
-            )
+    def leading(self, told: Mapping[str, object]) -> Iterator[None]:
+        """Be the daemon of this cluster; `told` is what `leader` answers beside the pid.
+
+        Raises TryAgainError when another one is.
+        """
+        with _locked(self.path / "leader.lock") as is_ours:
+            if not is_ours:
+                pid = (self.leader() or {}).get("pid", "unknown")
+                raise TryAgainError(
+                    f"another gsched daemon is running (pid {pid})",
+                    "one daemon a cluster: `gsched daemon status` shows it",
+                )
+            me = {"pid": os.getpid(), "born": _born(os.getpid()), **told}
+            write_atomically(self._told, json.dumps(me).encode(), mode=0o644)
+            try:
+                yield
+            finally:
+                self._told.unlink(missing_ok=True)
+
+    def leader(self) -> dict[str, Any] | None:
+        """The daemon that runs (``pid`` and what it told), None when none does.
+
+        Takes no lock. Raises PermissionDeniedError when the folder is closed to the caller.
+        """
         try:
-            yield
-        finally:
-            self.leader.release()
+            found = json.loads(_read(self._told) or "null")
+        except ValueError:
+            return None
+        if not isinstance(found, dict) or not isinstance(found.get("pid"), int):
+            return None
+        born = found.pop("born", None)
+        return found if born is not None and _born(found["pid"]) == born else None
 
     @contextmanager
     def writing(self, wait_s: float = 0.0) -> Iterator[None]:
@@ -107,27 +71,30 @@ class StateDir:
         A round takes a second or so; waits up to `wait_s` seconds for another one's to end.
         """
         give_up = time.monotonic() + wait_s
-        while not self._writer.try_acquire({"pid": os.getpid()}):
+        path = self.path / "writer.lock"
+        while True:
+            with _locked(path) as is_ours:
+                if is_ours:
+                    with suppress(OSError):  # only tells others whom to look for
+                        path.write_text(str(os.getpid()))
+                    yield
+                    return
             if time.monotonic() >= give_up:
-                raise TryAgainError("another gsched process is writing to Slurm", "try again soon")
-            time.sleep(0.05)
-        try:
-            yield
-        finally:
-            self._writer.release()
+                pid = (_read(path) or "").strip()
+                raise TryAgainError(
+                    f"another gsched process (pid {pid or 'unknown'}) is writing to Slurm",
+                    f"try again soon; if it is stuck, `kill -9 {pid}` loses nothing" if pid else "",
+                )
+            time.sleep(_POLL_S)
 
     def halt(self, text: str) -> None:
         """Make every daemon on this folder observe only, until `lift_halt`."""
         write_atomically(self._halt, text.encode(), mode=0o644)
 
     def halted(self) -> str | None:
-        """Why acting is halted, None when it is not."""
-        try:
-            return self._halt.read_text(errors="replace").strip() or "no reason given"
-        except FileNotFoundError:
-            return None
-        except OSError as e:
-            raise GschedError(f"cannot read {self._halt}: {e.strerror}") from e
+        """Why acting is halted, None when it is not. Raises PermissionDeniedError as `leader`."""
+        text = _read(self._halt)
+        return None if text is None else text.strip() or "no reason given"
 
     def lift_halt(self) -> bool:
         """Let daemons act again; False when nothing was halted."""
@@ -135,4 +102,52 @@ class StateDir:
             self._halt.unlink()
         except FileNotFoundError:
             return False
+        except OSError as e:
+            raise PermissionDeniedError(f"cannot remove {self._halt}: {e.strerror}") from e
         return True
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether the lock was free; it is held for the block then."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        give_to_owner_of_folder(fd, path.parent)
+    except PermissionError as e:
+        raise PermissionDeniedError(
+            f"cannot open {path}: {e.strerror}",
+            "run as the user that owns gsched's state folder, or set state_dir in gsched.toml",
+        ) from e
+    except OSError as e:
+        raise UnavailableError(f"cannot open {path}: {e.strerror}") from e
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+    except PermissionError as e:
+        raise PermissionDeniedError(f"cannot read {path}: {e.strerror}") from e
+    except OSError as e:
+        raise UnavailableError(f"cannot read {path}: {e.strerror}") from e
+
+
+def _born(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot (proc(5)); None when there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])

@@ -12,7 +12,7 @@ from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import describe, publish
 from gsched.engine.ports import Clock, Predictor
 from gsched.engine.round import RoundResult, RoundRunner
-from gsched.errors import ConfigError, GschedError, UsageError
+from gsched.errors import GschedError
 from gsched.slurm.records import SlurmConfig
 
 log = logging.getLogger("gsched.daemon")
@@ -34,20 +34,20 @@ class LoopOptions:
 
 
 class DaemonLoop:
-    """Runs rounds until stopped. A failed round changes nothing and is tried again later."""
+    """Runs rounds until stopped. What a failed round left undone the next one settles."""
 
     def __init__(
         self,
         runner: RoundRunner,
         state_dir: StateDir,
-        config: SlurmConfig,
+        read_config: Callable[[], SlurmConfig],
         options: LoopOptions,
         upkeep: Upkeep,
         clock: Clock,
     ) -> None:
         self.runner = runner
         self.state_dir = state_dir
-        self.config = config
+        self.read_config = read_config
         self.options = options
         self.upkeep = upkeep
         self.clock = clock
@@ -55,6 +55,7 @@ class DaemonLoop:
 
     def once(self) -> RoundResult:
         """One round with its upkeep; the status file afterwards."""
+        config = self.read_config()
         fresh = self.upkeep(self.clock())
         if fresh is not None:
             self.runner.predictor = fresh
@@ -67,7 +68,7 @@ class DaemonLoop:
             result = self.runner.run(acting=False)
         publish(
             self.options.status_file,
-            describe(result, self.config, self.options.interval_s, halted),
+            describe(result, config, self.options.interval_s, halted),
         )
         return result
 
@@ -77,12 +78,12 @@ class DaemonLoop:
         while not self.stop.is_set():
             try:
                 result = self.once()
-            except (ConfigError, UsageError):
-                raise
             except GschedError as e:
                 failures = min(failures + 1, _MOST_BACKOFF)
-                log.warning("round failed, nothing changed: %s", e.message)
+                log.warning("round failed, the next one settles what it left: %s", e.message)
             else:
+                if failures:
+                    log.info("rounds succeed again")
                 failures = 0
                 after_round(result)
             self.stop.wait(self.options.interval_s * max(1, failures))

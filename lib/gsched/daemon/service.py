@@ -8,6 +8,7 @@ from types import FrameType
 
 from gsched.daemon.loop import DaemonLoop
 from gsched.engine.round import RoundResult
+from gsched.model.journal import ChangeState
 
 log = logging.getLogger("gsched.daemon")
 
@@ -36,5 +37,10 @@ def serve(loop: DaemonLoop) -> None:
 def _log_round(result: RoundResult) -> None:
     if result.changes or result.recovered or result.problems:
         log.info("round: %s", ", ".join(f"{k} {v}" for k, v in result.summary.items()))
+    refused = [c for c in result.changes if result.settled[c.change_id][0] is ChangeState.REJECTED]
+    if refused:
+        job, why = refused[0].key.slurm_id, result.settled[refused[0].change_id][1]
+        log.warning("Slurm refused %d changes (job %s: %s)", len(refused), job, why)
     for problem in result.problems:
-        log.warning("job %s: %s", problem.key.slurm_id, problem.what)
+        whose = f"job {problem.key.slurm_id}" if problem.key else f"policy {result.info.policy}"
+        log.warning("%s: %s", whose, problem.what)

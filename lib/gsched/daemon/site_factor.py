@@ -37,9 +37,14 @@ class SiteFactorScale:
 
 
 def scale_for(config: SlurmConfig, settings: DaemonSettings) -> SiteFactorScale:
-    """The scale from the admin's settings, or from the site's priority weights where unset."""
+    """The scale from the admin's settings, or from the site's priority weights where unset.
+
+    Unset, jobs may be moved by as much as age, fair-share, size, association and QOS together
+    make, but never by more than the partition's points, which all jobs have.
+    """
     weights = config.weights()
-    shift = settings.max_shift or max(1000, sum(weights.get(name, 0) for name in _MOVABLE))
+    movable = max(1000, sum(weights.get(name, 0) for name in _MOVABLE))
+    shift = settings.max_shift or min(movable, weights.get("partition", 0) or movable)
     quantum = settings.quantum or max(1, shift // _STEPS)
     return SiteFactorScale(shift, quantum, settings.dead_band or quantum)
 
@@ -59,15 +64,11 @@ def refuse_to_act(config: SlurmConfig, scale: SiteFactorScale) -> None:
             "remove it from slurm.conf, or run the daemon with --observe",
         )
     weights = config.weights()
-    room = sum(weights.values())
-    if room == 0:
+    base = weights.get("partition", 0)  # the one factor that every job has from the start
+    if base < scale.max_shift:
         raise ConfigError(
-            "every PriorityWeight is 0: Slurm then gives each job priority 1 whatever its factors",
-            "set PriorityWeightPartition (1000000, say) in slurm.conf",
-        )
-    if room < scale.max_shift:
-        raise ConfigError(
-            f"priorities reach {room} points at most, but gsched would move jobs by "
-            f"{scale.max_shift}: many would sit at Slurm's floor of 1",
-            f"set max_shift in [daemon] below {room}, or raise PriorityWeightPartition",
+            f"PriorityWeightPartition is {base}, but gsched would move jobs by {scale.max_shift} "
+            "points: many would lie at Slurm's lowest priority of 1, in no order",
+            f"set PriorityWeightPartition to {10 * scale.max_shift} or so in slurm.conf (it lifts "
+            "all jobs alike), or max_shift in [daemon] below it",
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.site_factor import SiteFactorScale
 from gsched.engine.ports import Clock
-from gsched.model.cluster import ClusterState, Delta
+from gsched.model.cluster import ClusterState, Delta, NodeView, PartitionView, ReservationView
 from gsched.model.decision import Decision, Reason
 from gsched.model.job import Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
@@ -19,6 +19,16 @@ from gsched.slurm.records import FreeText, PriorityRow, QueueRow
 from gsched.slurm.wire import read as read_token
 
 CHANNEL = "site-factor"
+
+TEXT_LIFE_S = 300
+"""Free text is read again after so many seconds: a user may opt out of gsched later."""
+
+DESCRIPTION_LIFE_S = 60
+"""Nodes, partitions and reservations are read again after so many seconds."""
+
+_Description = tuple[
+    tuple[NodeView, ...], tuple[PartitionView, ...], tuple[ReservationView, ...], frozenset[int]
+]
 
 # Exclusions that end gsched's say over a job for good: what it wrote is taken back.
 _TAKE_BACK = frozenset({"opted-out", "excluded-user", "excluded-account", "out-of-scope"})
@@ -43,7 +53,7 @@ class SlurmBackend:
     ) -> None:
         self.cluster = cluster
         self._client = client
-        self._scale = scale
+        self.scale = scale
         self._settings = settings
         self._rules = Rules(
             partitions=frozenset(settings.partitions),
@@ -54,17 +64,20 @@ class SlurmBackend:
         self._clock = clock
         self._seq = 0
         self._texts: dict[tuple[int, int], FreeText] = {}
+        self._texts_from = 0
+        self._description: _Description = ((), (), (), frozenset())
+        self._description_from = 0
         self._priorities: Mapping[JobKey, PriorityRow] = {}
         self._standing: Mapping[tuple[JobKey, str], Standing] = {}
         self._last: dict[JobKey, JobState] = {}
 
     def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
-        """Read Slurm once: queue, priorities, nodes; free text only of jobs not seen before."""
+        """Read Slurm's queue and priorities; what changes seldom only now and then."""
         as_of = self._clock()
         rows = self._client.queue().rows
         by_id = self._client.priorities()
-        texts = self._free_texts(rows)
-        cron = self._client.cron_job_ids()
+        texts = self._free_texts(rows, as_of)
+        nodes, partitions, reservations, cron = self._describe(as_of)
         keys = self.keys(rows)
         self._standing = standing
         self._priorities = {
@@ -80,9 +93,9 @@ class SlurmBackend:
             cluster=self.cluster,
             as_of=as_of,
             seq=self._seq,
-            nodes=self._client.nodes(),
-            partitions=self._client.partitions(),
-            reservations=self._client.reservations(),
+            nodes=nodes,
+            partitions=partitions,
+            reservations=reservations,
             jobs=JobTable.from_views(views),
             changed=self._delta(views),
         )
@@ -113,7 +126,21 @@ class SlurmBackend:
             return value != 0
         return value not in {ours.written, ours.found, *ours.may_be}
 
-    def _free_texts(self, rows: Sequence[QueueRow]) -> dict[int, FreeText]:
+    def _describe(self, at: int) -> _Description:
+        if at - self._description_from >= DESCRIPTION_LIFE_S:
+            client = self._client
+            self._description = (
+                client.nodes(),
+                client.partitions(),
+                client.reservations(),
+                client.cron_job_ids(),
+            )
+            self._description_from = at
+        return self._description
+
+    def _free_texts(self, rows: Sequence[QueueRow], at: int) -> dict[int, FreeText]:
+        if at - self._texts_from >= TEXT_LIFE_S:
+            self._texts, self._texts_from = {}, at
         new = [r.raw_id for r in rows if (r.raw_id, r.submit_time) not in self._texts]
         read = self._client.free_text(new) if new else {}
         known = {
@@ -125,41 +152,48 @@ class SlurmBackend:
         return {raw_id: text for (raw_id, _), text in known.items()}
 
     def _delta(self, views: Sequence[JobView]) -> Delta:
-        now = {v.key: v.state for v in views}
-        before, self._last = self._last, now
-        return Delta(
-            arrived=frozenset(now.keys() - before.keys()),
-            departed=frozenset(before.keys() - now.keys()),
-            changed=frozenset(k for k in now.keys() & before.keys() if now[k] is not before[k]),
-        )
+        before, self._last = self._last, {v.key: v.state for v in views}
+        return Delta.between(before, self._last)
 
     def plan(self, decision: Decision, state: ClusterState, round_id: str) -> list[Change]:
         """SiteFactors that differ from the decided ones, the widest differences first."""
-        wanted: list[tuple[JobKey, int, Reason]] = [
-            (key, self._scale.value(rank.level), decision.reasons[key])
-            for key, rank in decision.order.items()
-        ]
-        wanted += self._to_take_back(state)
-        changes = []
-        for key, after, reason in wanted:
+        changes = self._to_take_back(state, round_id)
+        for key, rank in decision.order.items():
             priority = self._priorities.get(key)
             if priority is None:  # not listed by sprio yet: its value cannot be read, so not moved
                 continue
             before = priority.site_factor
-            if self._scale.worth_writing(before, after):
+            floor = 1 - (priority.total - before)  # Slurm cuts priorities off at 1
+            after = max(self.scale.value(rank.level), min(0, floor))
+            if self.scale.worth_writing(before, after):
                 attempt = state.jobs.view(key).attempt
+                reason = decision.reasons[key]
                 changes.append(site_factor_change(round_id, key, attempt, before, after, reason))
         changes.sort(key=lambda c: (-abs(c.after - (c.before or 0)), c.change_id))
         return changes[: self._settings.write_budget]
 
-    def _to_take_back(self, state: ClusterState) -> list[tuple[JobKey, int, Reason]]:
+    def _to_take_back(self, state: ClusterState, round_id: str) -> list[Change]:
         back = []
         for (key, channel), ours in self._standing.items():
             if channel != CHANNEL or key not in state.jobs:
                 continue
-            excluded = state.jobs.view(key).exclusion(Capability.REORDER)
-            if excluded and excluded.code in _TAKE_BACK:
-                back.append((key, ours.found, Reason("clear", {"because": excluded.code})))
+            view, shown = state.jobs.view(key), self._priorities.get(key)
+            codes = {e.code for e in view.exclusions if e.capability is Capability.REORDER}
+            if not codes & _TAKE_BACK or codes & {"foreign-site-factor", "manual-priority"}:
+                continue
+            if shown is not None and shown.site_factor != ours.found:
+                because = Reason("clear", {"because": min(codes & _TAKE_BACK)})
+                back.append(
+                    site_factor_change(
+                        round_id,
+                        key,
+                        view.attempt,
+                        shown.site_factor,
+                        ours.found,
+                        because,
+                        takes_back=True,
+                    )
+                )
         return back
 
     def apply(self, changes: Sequence[Change]) -> list[Outcome]:
@@ -171,23 +205,38 @@ class SlurmBackend:
         ]
 
     def read_back(self, changes: Sequence[Change]) -> list[Readback]:
-        """Look at sprio again; squeue tells a job that left from one that sprio does not list."""
+        """Look at sprio again; squeue tells a job that left from one that sprio does not list.
+
+        A job that was requeued meanwhile, or another one that has its id by now, is not the one
+        that was changed.
+        """
         if not changes:
             return []
         shown = self._client.priorities()
-        rows = {(r.slurm_id): r for r in self._client.queue().rows}
+        rows = {r.slurm_id: r for r in self._client.queue().rows}
         seen = []
         for c in changes:
             row = rows.get(c.key.slurm_id)
-            waits = row is not None and row.state is JobState.PENDING
-            value = shown[row.raw_id].site_factor if row and row.raw_id in shown else None
-            seen.append(Readback(c.change_id, value, waits))
+            if row is None or row.state is not JobState.PENDING or row.submit_time != c.attempt:
+                seen.append(Readback(c.change_id, None, False))
+                continue
+            listed = shown.get(row.raw_id)
+            # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
+            value = listed.site_factor if listed and not listed.is_manual else None
+            seen.append(Readback(c.change_id, value, True))
         return seen
 
 
 def site_factor_change(
-    round_id: str, key: JobKey, attempt: int, before: int | None, after: int, reason: Reason
+    round_id: str,
+    key: JobKey,
+    attempt: int,
+    before: int | None,
+    after: int,
+    reason: Reason,
+    *,
+    takes_back: bool = False,
 ) -> Change:
     """A SiteFactor change with its idempotency key."""
     change_id = f"{round_id}/{key.slurm_id}/{CHANNEL}"
-    return Change(change_id, key, attempt, CHANNEL, before, after, reason)
+    return Change(change_id, key, attempt, CHANNEL, before, after, reason, takes_back)

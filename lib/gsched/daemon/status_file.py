@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.files import write_atomically
-from gsched.model.decision import JsonValue
+from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability, JobState, JobView, PredictionKind
 from gsched.slurm.records import SlurmConfig
 
@@ -39,16 +39,22 @@ def describe(
         "model_id": result.info.model_id,
         "summary": result.summary,
         "private": private,
-        "jobs": {} if private else {v.key.slurm_id: _job(v, result) for v in waiting},
+        "jobs": {}
+        if private
+        else {v.key.slurm_id: job_document(v, result.decision) for v in waiting},
     }
 
 
-def _job(view: JobView, result: RoundResult) -> dict[str, JsonValue]:
-    rank = result.decision.order.get(view.key)
-    reason = result.decision.reasons.get(view.key)
+def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
+    """What gsched says of one waiting job; `submit_time` names the attempt that it is about.
+
+    What there is none of has no key: ``rank``, ``reason``, ``excluded``, ``duration_s``.
+    """
+    rank = decision.order.get(view.key)
+    reason = decision.reasons.get(view.key)
     excluded = view.exclusion(Capability.REORDER)
     duration = view.prediction(PredictionKind.DURATION)
-    job: dict[str, JsonValue] = {"submit_time": view.first_submit}
+    job: dict[str, JsonValue] = {"submit_time": view.attempt}
     if rank:
         job["rank"] = {"queue": rank.queue, "position": rank.position, "of": rank.of}
     if reason:

@@ -7,12 +7,14 @@ what an interrupted one left by looking at the cluster itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.engine.ports import Backend, Clock, Journal, Predictor
 from gsched.engine.validate import Problem, validate
+from gsched.errors import GschedError
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import JobKey, JobState, JobView, Prediction
@@ -22,6 +24,9 @@ from gsched.policy.base import Policy
 
 APPLY_CHUNK = 50
 """Changes sent at a time; after each chunk the journal learns which were accepted."""
+
+REFUSAL_ROUNDS = 20
+"""Rounds for which a change that Slurm refused is not asked for again."""
 
 _UNCONFIRMED = "accepted, not readable yet"
 
@@ -80,6 +85,7 @@ class RoundRunner:
         self._predicted: dict[tuple[JobKey, int], Prediction | None] = {}
         self._predicted_by = ""
         self._observed: dict[tuple[JobKey, str], int] = {}
+        self._refused: dict[tuple[JobKey, int, str, int], int] = {}
 
     def run(self, acting: bool) -> RoundResult:
         """Run one round; write to the cluster only when `acting`.
@@ -87,7 +93,8 @@ class RoundRunner:
         Raises UnavailableError when the cluster or the journal does not answer; nothing is half
         done then that the next round would not repair.
         """
-        recovered = self._settle_interrupted()
+        # An observing round holds no writer lock: the open changes may be another process's.
+        recovered = settle_interrupted(self.backend, self.journal, self.clock) if acting else 0
         standing = self.journal.standing(self.backend.cluster)
         state = self._with_predictions(self.backend.snapshot(standing))
         self.on_point(FaultPoint.SNAPSHOT_TAKEN)
@@ -102,20 +109,21 @@ class RoundRunner:
         )
         memory = self.journal.memory(info.cluster, info.policy)
         decision, problems = validate(
-            self.policy.decide(state, memory, info.started_at),
+            self._decide(state, memory, info.started_at),
             state,
             self.backend.capabilities,
             info.started_at,
         )
         self.on_point(FaultPoint.DECIDED)
         changes = tuple(self.backend.plan(decision, state, info.round_id))
-        if not acting:
-            changes = self._not_yet_observed(changes)
+        changes = self._not_refused(changes) if acting else self._not_yet_observed(changes)
         result = RoundResult(info, state, decision, problems, changes, {}, recovered)
         if changes or recovered or decision.memory != memory:
             self.journal.begin_round(info)
             result = replace(result, settled=self._carry_out(info, changes))
             self.journal.end_round(info.round_id, self.clock(), result.summary, decision.memory)
+        if acting:
+            self._remember_refusals(result)
         self.on_point(FaultPoint.ROUND_ENDED)
         return result
 
@@ -129,19 +137,14 @@ class RoundRunner:
             self.backend, self.journal, info.round_id, changes, self.clock, self.on_point
         )
 
-    def _settle_interrupted(self) -> int:
-        """Ask the cluster what became of changes that an interrupted round left open."""
-        entries = self.journal.unsettled(self.backend.cluster)
-        if not entries:
-            return 0
-        changes = {e.change.change_id: e.change for e in entries}
-        settled = []
-        for seen in self.backend.read_back(tuple(changes.values())):
-            state, detail = _judge(changes[seen.change_id], seen)
-            if state is not ChangeState.SENT:
-                settled.append((seen.change_id, state, f"{detail} (looked up later)"))
-        self.journal.settle(settled, self.clock())
-        return len(settled)
+    def _decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
+        try:
+            return self.policy.decide(state, memory, now)
+        except Exception as e:  # a site's own policy may raise anything; a round must not end so
+            raise GschedError(
+                f"policy {self.policy.name} failed: {type(e).__name__}: {e}",
+                "choose another one in [daemon] policy; Slurm keeps the last order until then",
+            ) from e
 
     def _with_predictions(self, state: ClusterState) -> ClusterState:
         """Fill in run-time predictions: one a pending attempt and model, kept for its life."""
@@ -152,7 +155,7 @@ class RoundRunner:
         new = [v for v in waiting if (v.key, v.attempt) not in self._predicted]
         if new:
             made = self.predictor.predict(new, state.as_of)
-            fresh = [(v.key, v.attempt, p) for v, p in zip(new, made, strict=True)]
+            fresh = [(v.key, v.attempt, _usable(p)) for v, p in zip(new, made, strict=True)]
             self._predicted.update({(key, attempt): p for key, attempt, p in fresh})
             self.journal.record_predictions([(k, a, p) for k, a, p in fresh if p], state.as_of)
         alive = {(v.key, v.attempt) for v in waiting}
@@ -169,6 +172,48 @@ class RoundRunner:
         new = tuple(c for c in changes if self._observed.get((c.key, c.channel)) != c.after)
         self._observed = {(c.key, c.channel): c.after for c in changes}
         return new
+
+    def _not_refused(self, changes: Sequence[Change]) -> tuple[Change, ...]:
+        """Without what Slurm has refused a short while ago: it would only fill the journal."""
+        return tuple(c for c in changes if _wish(c) not in self._refused)
+
+    def _remember_refusals(self, result: RoundResult) -> None:
+        left = {wish: rounds - 1 for wish, rounds in self._refused.items() if rounds > 1}
+        for c in result.changes:
+            if result.settled[c.change_id][0] is ChangeState.REJECTED:
+                left[_wish(c)] = REFUSAL_ROUNDS
+        self._refused = left
+
+
+def _wish(change: Change) -> tuple[JobKey, int, str, int]:
+    return (change.key, change.attempt, change.channel, change.after)
+
+
+def _usable(prediction: Prediction | None) -> Prediction | None:
+    """None instead of a prediction that is no finite number: the job keeps the median place."""
+    if prediction is None or not math.isfinite(prediction.mean):
+        return None
+    values = (value for _, value in prediction.quantiles)
+    return prediction if all(map(math.isfinite, values)) else None
+
+
+def settle_interrupted(backend: Backend, journal: Journal, clock: Clock) -> int:
+    """Ask the cluster what became of changes that an interrupted round left open.
+
+    For the one who holds the writer lock only: nobody else's changes are under way then. Returns
+    how many were settled.
+    """
+    entries = journal.unsettled(backend.cluster)
+    if not entries:
+        return 0
+    changes = {e.change.change_id: e.change for e in entries}
+    settled = []
+    for seen in backend.read_back(tuple(changes.values())):
+        state, detail = _judge(changes[seen.change_id], seen)
+        if state is not ChangeState.SENT:
+            settled.append((seen.change_id, state, f"{detail} (looked up later)".strip()))
+    journal.settle(settled, clock())
+    return len(settled)
 
 
 def carry_out(
@@ -208,7 +253,7 @@ def carry_out(
 
 def _judge(change: Change, seen: Readback) -> tuple[ChangeState, str]:
     if not seen.present:
-        return ChangeState.VOID, "the job is no longer pending"
+        return ChangeState.VOID, "the job no longer waits, or waits anew"
     if seen.value is None:
         return ChangeState.SENT, _UNCONFIRMED
     if seen.value == change.after:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 
@@ -12,34 +13,26 @@ from gsched.model.job import Capability, JobKey
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something in a decision that will not be carried out, and why."""
+    """Something in a decision that will not be carried out, and why; `key` None: no one job's."""
 
-    key: JobKey
+    key: JobKey | None
     what: str
-
-
-# What a backend must be able to do to carry out an action; Admit, Refuse and SetKnob are answers.
-_NEEDS = {
-    "Grant": Capability.PREEMPT,
-    "Renew": Capability.PREEMPT,
-    "Revoke": Capability.PREEMPT,
-    "Resize": Capability.RESIZE,
-    "Place": Capability.PLACE,
-    "Share": Capability.SHARE,
-    "Power": Capability.POWER,
-    "Admit": Capability.ADMIT,
-    "Refuse": Capability.ADMIT,
-}
 
 
 def validate(
     decision: Decision, state: ClusterState, capabilities: frozenset[Capability], now: int
 ) -> tuple[Decision, tuple[Problem, ...]]:
-    """Drop from `decision` whatever does not fit `state`; say what was dropped."""
+    """Drop from `decision` whatever does not fit `state`; say what was dropped.
+
+    Memory that is no JSON is dropped too, so that it never reaches the journal.
+    """
     problems: list[Problem] = []
     order: dict[JobKey, Rank] = {}
+    reasons = {key: r for key, r in decision.reasons.items() if _is_json(dict(r.params))}
     for key, rank in decision.order.items():
         what = _rank_problem(key, rank, state)
+        if not what and key not in reasons:
+            what = "ranked without a reason that can be kept"
         if what:
             problems.append(Problem(key, what))
         else:
@@ -51,7 +44,20 @@ def validate(
             problems.append(Problem(action.key, what))
         else:
             actions.append(action)
-    return replace(decision, order=order, actions=tuple(actions)), tuple(problems)
+    memory = decision.memory
+    if not _is_json(dict(memory)):
+        problems.append(Problem(None, "its memory is no finite JSON and was forgotten"))
+        memory = {}
+    kept = replace(decision, order=order, actions=tuple(actions), reasons=reasons, memory=memory)
+    return kept, tuple(problems)
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _rank_problem(key: JobKey, rank: Rank, state: ClusterState) -> str:
@@ -70,9 +76,8 @@ def _action_problem(
     action: Action, state: ClusterState, capabilities: frozenset[Capability], now: int
 ) -> str:
     kind = type(action).__name__
-    need = _NEEDS.get(kind)
-    if need is not None and need not in capabilities:
-        return f"{kind} needs {need.value}, which this backend cannot do"
+    if action.needs not in capabilities:
+        return f"{kind} needs {action.needs.value}, which this backend cannot do"
     if now > action.valid_until:
         return f"{kind} {action.action_id} expired"
     if action.after_seq > state.seq:

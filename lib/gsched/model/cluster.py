@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gsched.model.job import JobKey
+from gsched.model.job import JobKey, JobState
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import JobTable
@@ -70,6 +71,16 @@ class Delta:
     arrived: frozenset[JobKey] = frozenset()
     departed: frozenset[JobKey] = frozenset()
     changed: frozenset[JobKey] = frozenset()
+
+    @classmethod
+    def between(cls, before: Mapping[JobKey, JobState], now: Mapping[JobKey, JobState]) -> Delta:
+        """What lies between two looks at the jobs' states."""
+        both = before.keys() & now.keys()
+        return cls(
+            arrived=frozenset(now.keys() - before.keys()),
+            departed=frozenset(before.keys() - now.keys()),
+            changed=frozenset(key for key in both if before[key] is not now[key]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from gsched.model.job import JobKey
+from gsched.model.job import Capability, JobKey
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 """What can be kept in the journal and in a policy's memory."""
@@ -44,6 +45,9 @@ class ActionBase:
     way back (None = cannot be undone).
     """
 
+    needs: ClassVar[Capability]
+    """What the backend must be able to do to carry it out."""
+
     action_id: str
     key: JobKey
     attempt: int
@@ -56,6 +60,8 @@ class ActionBase:
 class Grant(ActionBase):
     """Give a job its GPUs for one lease."""
 
+    needs: ClassVar[Capability] = Capability.PREEMPT
+
     length_s: int
 
 
@@ -63,12 +69,16 @@ class Grant(ActionBase):
 class Renew(ActionBase):
     """Let a job keep its GPUs for one more lease."""
 
+    needs: ClassVar[Capability] = Capability.PREEMPT
+
     length_s: int
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke(ActionBase):
     """Take a lease back after `grace_s` seconds for a checkpoint, for the good of `beneficiary`."""
+
+    needs: ClassVar[Capability] = Capability.PREEMPT
 
     grace_s: int
     beneficiary: JobKey | None
@@ -78,12 +88,16 @@ class Revoke(ActionBase):
 class Resize(ActionBase):
     """Run an elastic job on `num_gpus` GPUs from its next attempt on."""
 
+    needs: ClassVar[Capability] = Capability.RESIZE
+
     num_gpus: int
 
 
 @dataclass(frozen=True, slots=True)
 class Place(ActionBase):
     """Prefer `nodes`, or with `binding` insist on them."""
+
+    needs: ClassVar[Capability] = Capability.PLACE
 
     nodes: tuple[str, ...]
     binding: bool
@@ -93,6 +107,8 @@ class Place(ActionBase):
 class Share(ActionBase):
     """Let the jobs of `group` share GPUs in `mode` (``shard``, ``mps``)."""
 
+    needs: ClassVar[Capability] = Capability.SHARE
+
     mode: str
     group: tuple[JobKey, ...]
 
@@ -100,6 +116,8 @@ class Share(ActionBase):
 @dataclass(frozen=True, slots=True)
 class Power(ActionBase):
     """Put `nodes` to sleep or wake them (`on`)."""
+
+    needs: ClassVar[Capability] = Capability.POWER
 
     nodes: tuple[str, ...]
     on: bool
@@ -109,6 +127,8 @@ class Power(ActionBase):
 class Admit(ActionBase):
     """Accept a job's request with the promised finish time and its probability."""
 
+    needs: ClassVar[Capability] = Capability.ADMIT
+
     finish_time: int
     probability: float
 
@@ -117,12 +137,16 @@ class Admit(ActionBase):
 class Refuse(ActionBase):
     """Decline a request; `earliest` is the first finish time that could be promised."""
 
+    needs: ClassVar[Capability] = Capability.ADMIT
+
     earliest: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class SetKnob(ActionBase):
     """Set one knob of the running policy."""
+
+    needs: ClassVar[Capability] = Capability.TUNE
 
     knob: str
     value: float

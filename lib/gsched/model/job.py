@@ -125,6 +125,7 @@ class PredictionKind(enum.Enum):
     START = "start"  # epoch seconds
     SPEED = "speed"  # iterations a second
     ITERATIONS = "iterations"  # iterations to the end
+    DEMAND = "demand"  # nodes in use
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +207,7 @@ class Capability(enum.Enum):
     RESIZE = "resize"
     POWER = "power"
     ADMIT = "admit"
+    TUNE = "tune"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,8 @@ class JobView:
     """Everything that a policy may know of one pending or running job.
 
     `tenant` is the Slurm account; `partitions` the ones the job may run in, in its own order.
-    `name` is hostile text, as every free field from users. `attained_gpu_s` counts all attempts.
+    `name` is hostile text, as every free field from users. `attained_gpu_s` counts all attempts
+    (None = not known).
     """
 
     key: JobKey
@@ -240,7 +243,7 @@ class JobView:
     wants: Wants = Wants()
     predictions: tuple[Prediction, ...] = ()
     progress: Progress | None = None
-    attained_gpu_s: float = 0.0
+    attained_gpu_s: float | None = None
     allocation: Allocation | None = None
     lease: Lease | None = None
     group: str | None = None

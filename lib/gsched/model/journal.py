@@ -14,7 +14,8 @@ class Change:
     """One write that the backend would make: `channel` of a job from `before` to `after`.
 
     `before` is what the snapshot showed, None when it could not be read. `change_id` is the
-    idempotency key under which the journal keeps it.
+    idempotency key under which the journal keeps it. `takes_back`: `after` is the value that the
+    job had before gsched's first write, so that nothing of gsched stands once it is confirmed.
     """
 
     change_id: str
@@ -24,6 +25,7 @@ class Change:
     before: int | None
     after: int
     reason: Reason
+    takes_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)

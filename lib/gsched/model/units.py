@@ -17,8 +17,7 @@ _MAX_COUNT = 2**63 - 1
 _SUFFIXES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
 _TIME = re.compile(
-    r"(?:(?P<days>\d{1,9})-)?(?P<first>\d{1,12})(?::(?P<second>\d{1,9}))?(?::(?P<third>\d{1,9}))?"
-    r"(?P<fraction>\.\d{1,9})?",
+    r"(?:(?P<days>\d{1,9})-)?(?P<first>\d{1,12})(?::(?P<second>\d{1,9}))?(?::(?P<third>\d{1,9}))?",
     re.ASCII,
 )
 _QUANTITY = re.compile(
@@ -26,20 +25,16 @@ _QUANTITY = re.compile(
 )
 
 
-def _seconds(text: str, *, lone_number_is_minutes: bool) -> float:
-    match = _TIME.fullmatch(text.strip())
+def _seconds(text: str) -> int:
+    match = _TIME.fullmatch(text)
     if match is None:
         raise DataError(f"not a Slurm time: {text!r}", "write minutes, MM:SS, HH:MM:SS or D-HH:MM")
-    first, second, third = int(match["first"]), match["second"], match["third"]
-    fraction = float(match["fraction"] or 0)
+    first, second, third = (int(match[name] or 0) for name in ("first", "second", "third"))
     if match["days"] is not None:  # D-HH[:MM[:SS]]
-        hours = int(match["days"]) * 24 + first
-        return hours * 3600 + int(second or 0) * 60 + int(third or 0) + fraction
-    if second is None:
-        return first * (60 if lone_number_is_minutes else 1) + fraction
-    if third is None:  # MM:SS
-        return first * 60 + int(second) + fraction
-    return first * 3600 + int(second) * 60 + int(third) + fraction
+        return (int(match["days"]) * 24 + first) * 3600 + second * 60 + third
+    if match["third"] is None:  # MM[:SS]
+        return first * 60 + second
+    return first * 3600 + second * 60 + third
 
 
 def parse_time_limit(text: str) -> int | None:
@@ -53,29 +48,7 @@ def parse_time_limit(text: str) -> int | None:
         return None
     if text.upper() in {"UNLIMITED", "INFINITE", "-1"}:
         return UNLIMITED_S
-    return min(int(_seconds(text, lone_number_is_minutes=True)), UNLIMITED_S)
-
-
-def parse_elapsed(text: str) -> float | None:
-    """Seconds of a run time as sacct and squeue print it, with fractions; a lone number is seconds.
-
-    INVALID and the unset texts give None. Raises DataError for anything else.
-    """
-    text = text.strip()
-    if text in UNSET or text == "INVALID":
-        return None
-    return _seconds(text, lone_number_is_minutes=False)
-
-
-def format_duration(seconds: int) -> str:
-    """``D-HH:MM:SS`` or ``HH:MM:SS``; UNLIMITED for `UNLIMITED_S` and more."""
-    if seconds < 0:
-        raise ValueError(f"negative duration {seconds}")
-    if seconds >= UNLIMITED_S:
-        return "UNLIMITED"
-    days, rest = divmod(seconds, 86400)
-    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
-    return f"{days}-{clock}" if days else clock
+    return min(_seconds(text), UNLIMITED_S)
 
 
 def parse_count(text: str) -> int:

@@ -24,7 +24,7 @@ class Fifo(Policy):
     name = "fifo"
     summary = "earliest first submission first"
     requires = frozenset({Capability.REORDER})
-    order_kind = OrderKind.STATIC
+    order_kind = OrderKind.STATE
 
     def static_key(self, jobs: JobTable) -> FloatColumn:
         """First submit time, epoch seconds."""

@@ -55,7 +55,7 @@ class ModelMissingError(ConfigError):
 
 
 def save(model: DurationModel, path: Path) -> None:
-    """Write `model` to `path`, readable for everybody, whole or not at all.
+    """Write `model` to `path`, readable for its owner and group, whole or not at all.
 
     What is written has been read back before. Raises PermissionDeniedError or UnavailableError
     when it cannot be written, DataError when it is too large to be read again.

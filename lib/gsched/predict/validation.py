@@ -193,17 +193,11 @@ def _predict(
 
 def rank_correlation(predicted_s: Seconds, actual_s: Seconds) -> float:
     """Spearman's rank correlation; 0 when all values of either are equal."""
-    ranks, true_ranks = _ranks(predicted_s), _ranks(actual_s)
-    if np.ptp(ranks) == 0 or np.ptp(true_ranks) == 0:
+    from scipy.stats import spearmanr  # takes longer to import than all of gsched
+
+    if np.ptp(predicted_s) == 0 or np.ptp(actual_s) == 0:
         return 0.0
-    return float(np.corrcoef(ranks, true_ranks)[0, 1])
-
-
-def _ranks(values: Seconds) -> Seconds:
-    """Ranks from 1; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: Seconds = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    return ranks
+    return float(spearmanr(predicted_s, actual_s).statistic)
 
 
 def log_error(predicted_s: Seconds, actual_s: Seconds) -> float:

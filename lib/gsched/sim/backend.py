@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gsched.model.cluster import ClusterState, NodeView
+from gsched.model.cluster import ClusterState, Delta, NodeView
 from gsched.model.decision import Decision
 from gsched.model.job import Allocation, Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
@@ -46,6 +46,7 @@ class SimBackend:
         self._running: dict[JobKey, Allocation] = {}
         self._ends: list[tuple[int, tuple[int, ...], JobKey]] = []
         self._seq = 0
+        self._last: Mapping[JobKey, JobState] = {}
         self.start_times: dict[JobKey, int] = {}
         for job in self._arrivals:
             if self._placement(job.view, {n.name: n.num_gpus for n in nodes}) is None:
@@ -114,8 +115,18 @@ class SimBackend:
         nodes = tuple(
             replace(n, gpus_used=n.num_gpus - self._free[name]) for name, n in self._nodes.items()
         )
-        jobs = JobTable.from_views([*pending, *running])
-        return ClusterState(self.cluster, self.now, self._seq, nodes, (), (), jobs)
+        views = [*pending, *running]
+        before, self._last = self._last, {v.key: v.state for v in views}
+        return ClusterState(
+            cluster=self.cluster,
+            as_of=self.now,
+            seq=self._seq,
+            nodes=nodes,
+            partitions=(),
+            reservations=(),
+            jobs=JobTable.from_views(views),
+            changed=Delta.between(before, self._last),
+        )
 
     def plan(
         self,

@@ -29,6 +29,10 @@ _UPDATABLE_ID = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 Privilege = Literal["root", "slurm-user", "admin", "operator", "user"]
 
 
+MAY_ACT: frozenset[Privilege] = frozenset({"root", "slurm-user", "admin", "operator"})
+"""Privileges that let Slurm take a SiteFactor."""
+
+
 class SlurmClient(Protocol):
     """One cluster's Slurm. Every call may raise the errors of ``gsched.slurm.run``."""
 
@@ -162,7 +166,7 @@ class CommandClient:
     def accounting(self, since: int, until: int) -> Batch:
         """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
         config = self.config()
-        if not _has_slurmdbd(config):
+        if not config.has_slurmdbd:
             raise UnavailableError(
                 "this cluster has no slurmdbd, so sacct knows no jobs",
                 "set up slurmdbd, or JobCompType=jobcomp/filetxt",
@@ -179,17 +183,13 @@ class CommandClient:
             return "root"
         if config.get("SlurmUser").partition("(")[0] == user:
             return "slurm-user"
-        if not _has_slurmdbd(config):
+        if not config.has_slurmdbd:
             return "user"
         text = self._output(
             "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "format=adminlevel"
         )
         levels: dict[str, Privilege] = {"Administrator": "admin", "Operator": "operator"}
         return levels.get(text.strip(), "user")
-
-
-def _has_slurmdbd(config: SlurmConfig) -> bool:
-    return config.get("AccountingStorageType") == "accounting_storage/slurmdbd"
 
 
 def _update_line(slurm_id: str, value: int) -> str:

@@ -108,6 +108,7 @@ def _queue_row(record: list[str]) -> QueueRow:
         node_list=_text(node_list),
         can_requeue=requeue == "1",
         tres=tres,
+        gpus_per_node=count_gres(parse_gres(per_node), "gpu")[0],
     )
 
 

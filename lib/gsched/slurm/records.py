@@ -17,8 +17,12 @@ class QueueRow:
     het leader's). An array whose tasks have not been split off yet is one row with
     `is_unsplit_array` and the task expression in `array_tasks`. Of a pending job, `start_time` and
     `end_time` are what the backfill scheduler or ``--begin`` announce; of a running one, `end_time`
-    is when its limit ends it. GPUs, shards and memory are totals over all nodes; `tres` is what is
-    allocated or, before the start, requested. None and empty texts: Slurm shows no value.
+    is when its limit ends it. GPUs, shards and memory are totals over all nodes, `gpus_per_node` is
+    what each node must give, 0 when only the total is asked for; `tres` is what is allocated or,
+    before the start, requested. None and empty texts: Slurm shows no value.
+
+    `min_nodes` is the least that was asked for. `max_nodes` is the most, or `min_nodes` when no
+    most was named: Slurm shows both alike, so that a job may get more nodes than its `max_nodes`.
     """
 
     raw_id: int
@@ -57,6 +61,7 @@ class QueueRow:
     node_list: str
     can_requeue: bool = True
     tres: tuple[Tres, ...] = ()
+    gpus_per_node: int = 0
 
     @property
     def slurm_id(self) -> str:
@@ -125,6 +130,16 @@ class SlurmConfig:
     def version(self) -> tuple[int, ...]:
         """Slurm's release, (22, 5, 8) for ``22.05.8``."""
         return tuple(int(p) for p in self.get("SLURM_VERSION").split(".")[:3] if p.isdigit())
+
+    @property
+    def has_slurmdbd(self) -> bool:
+        """Whether slurmdbd keeps this cluster's accounts, so that sacct and sacctmgr answer."""
+        return self.get("AccountingStorageType") == "accounting_storage/slurmdbd"
+
+    @property
+    def has_jobcomp_file(self) -> bool:
+        """Whether slurmctld writes ended jobs to jobcomp/filetxt's file (JobCompLoc)."""
+        return self.get("JobCompType") == "jobcomp/filetxt"
 
     def weights(self) -> dict[str, int]:
         """The PriorityWeight… values by lower-case factor name; TRES weights are not numbers."""

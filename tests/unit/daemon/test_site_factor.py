@@ -64,7 +64,8 @@ def without(key: str, **changes: str) -> SlurmConfig:
         (without("", PriorityType="priority/basic"), DaemonSettings(), "priority/basic"),
         (without("", PrioritySiteFactorPlugin="site_factor/x"), DaemonSettings(), "site_factor/x"),
         (SlurmConfig({"PriorityType": "priority/multifactor"}), DaemonSettings(), "is 0"),
-        (SlurmConfig(GOOD), DaemonSettings(max_shift=2_000_000), "floor of 1"),
+        (without("PriorityWeightPartition"), DaemonSettings(), "PriorityWeightPartition is 0"),
+        (SlurmConfig(GOOD), DaemonSettings(max_shift=1_000_001), "lowest priority of 1"),
     ],
 )
 def test_acting_is_refused_where_priorities_cannot_be_moved(
@@ -77,4 +78,11 @@ def test_acting_is_refused_where_priorities_cannot_be_moved(
 
 def test_a_sound_cluster_is_not_refused() -> None:
     config = without("", PrioritySiteFactorPlugin="(null)")
+    refuse_to_act(config, scale_for(config, DaemonSettings()))
+    refuse_to_act(config, scale_for(config, DaemonSettings(max_shift=1_000_000)))
+
+
+def test_the_range_stays_within_what_every_job_has() -> None:
+    config = without("", PriorityWeightPartition="5000")
+    assert scale_for(config, DaemonSettings()).max_shift == 5000
     refuse_to_act(config, scale_for(config, DaemonSettings()))

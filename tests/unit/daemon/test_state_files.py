@@ -21,7 +21,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from gsched.daemon.locks import StateDir
-with StateDir(Path(sys.argv[1])).leading({"pid": 4711, "mode": "act"}):
+with StateDir(Path(sys.argv[1])).leading({"mode": "act"}):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -42,21 +42,39 @@ def holder(folder: Path) -> subprocess.Popen[str]:
 def test_one_leader_at_a_time_and_a_kill_frees_the_lock(tmp_path: Path) -> None:
     state_dir = StateDir(tmp_path)
     with holder(tmp_path) as other:
-        assert state_dir.leader.holder() == {"pid": 4711, "mode": "act"}
-        with pytest.raises(TryAgainError, match="pid 4711"), state_dir.leading({"pid": 1}):
+        assert state_dir.leader() == {"pid": other.pid, "mode": "act"}
+        with pytest.raises(TryAgainError, match=f"pid {other.pid}"), state_dir.leading({}):
             pass
         other.send_signal(signal.SIGKILL)
         other.wait()
-        assert state_dir.leader.holder() is None
-        with state_dir.leading({"pid": 1}):
-            assert StateDir(tmp_path).leader.holder() == {"pid": 1}
-    assert state_dir.leader.holder() is None
+        assert state_dir.leader() is None
+        with state_dir.leading({"mode": "observe"}):
+            assert StateDir(tmp_path).leader() == {"pid": os.getpid(), "mode": "observe"}
+    assert state_dir.leader() is None
+
+
+def test_who_leads_is_told_to_everybody_but_nobody_else_can_lock(tmp_path: Path) -> None:
+    with StateDir(tmp_path).leading({}), StateDir(tmp_path).writing():
+        modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    assert modes == {"leader.lock": 0o600, "writer.lock": 0o600, "leader.json": 0o644}
+
+
+def test_another_process_with_a_dead_leaders_pid_is_not_taken_for_it(tmp_path: Path) -> None:
+    told = tmp_path / "leader.json"
+    told.write_text(json.dumps({"pid": os.getpid(), "born": 1, "mode": "act"}))
+    assert StateDir(tmp_path).leader() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1}'])
+def test_a_leader_file_that_makes_no_sense_is_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "leader.json").write_text(text)
+    assert StateDir(tmp_path).leader() is None
 
 
 def test_a_writer_waits_for_nobody_unless_told(tmp_path: Path) -> None:
     with (
         StateDir(tmp_path).writing(),
-        pytest.raises(TryAgainError, match="writing"),
+        pytest.raises(TryAgainError, match=f"pid {os.getpid()}.* is writing"),
         StateDir(tmp_path).writing(),
     ):
         pass
@@ -68,7 +86,7 @@ def test_a_lock_is_not_followed_through_a_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "leader.lock").symlink_to(victim)
-    with pytest.raises(UnavailableError), StateDir(tmp_path).leading({"pid": 1}):
+    with pytest.raises(UnavailableError), StateDir(tmp_path).leading({}):
         pass
     assert victim.read_text() == "precious"
 

@@ -14,9 +14,7 @@ from gsched.model.units import (
     Gres,
     Memory,
     count_gres,
-    format_duration,
     parse_count,
-    parse_elapsed,
     parse_gres,
     parse_memory,
     parse_time_limit,
@@ -52,44 +50,12 @@ def test_no_time_limit_known(text):
     assert parse_time_limit(text) is None
 
 
-@pytest.mark.parametrize("text", ["1:2:3:4", "1d", "-5", "1-", "a", "1:-2", "١٢", "5 minutes"])
+@pytest.mark.parametrize(
+    "text", ["1:2:3:4", "1d", "-5", "1-", "a", "1:-2", "1.5", "١٢", "5 minutes"]
+)
 def test_what_is_no_time(text):
     with pytest.raises(DataError, match="not a Slurm time"):
         parse_time_limit(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("00:00.123", 0.123),
-        ("01:05", 65),
-        ("1-00:00:01.5", 86401.5),
-        ("7", 7),
-        ("7.25", 7.25),
-        ("02:03:04.5", 7384.5),
-    ],
-)
-def test_elapsed_times(text, seconds):
-    assert parse_elapsed(text) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize("text", ["INVALID", "Unknown"])
-def test_no_elapsed_time_known(text):
-    assert parse_elapsed(text) is None
-
-
-@given(st.integers(0, UNLIMITED_S - 1))
-def test_durations_come_back(seconds):
-    assert parse_time_limit(format_duration(seconds)) == seconds
-    assert parse_elapsed(format_duration(seconds)) == seconds
-
-
-def test_durations_at_the_edges():
-    assert format_duration(86399) == "23:59:59"
-    assert format_duration(86400) == "1-00:00:00"
-    assert format_duration(UNLIMITED_S) == "UNLIMITED"
-    with pytest.raises(ValueError, match="negative"):
-        format_duration(-1)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +165,6 @@ def test_gres_lists_come_back(kinds):
 
 @given(st.text(max_size=40))
 def test_any_text_gives_a_value_or_a_data_error(text):
-    for parse in (parse_time_limit, parse_elapsed, parse_memory, parse_count, parse_tres,
-                  parse_gres):  # fmt: skip
+    for parse in (parse_time_limit, parse_memory, parse_count, parse_tres, parse_gres):  # fmt: skip
         with contextlib.suppress(DataError):
             parse(text)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.sim import TruePredictor, job, nodes
 
-from gsched.model.job import JobState
+from gsched.model.cluster import ClusterState
+from gsched.model.job import JobKey, JobState
 from gsched.policy.fifo import Fifo
 from gsched.policy.qssf import Qssf
 from gsched.sim.backend import SimBackend, SimJob
@@ -16,8 +19,8 @@ from gsched.sim.replay import replay
 
 def starts(jobs: list[SimJob], policy: Fifo | Qssf, num_nodes: int = 1) -> dict[int, int]:
     backend = SimBackend("c", nodes(num_nodes), jobs)
-    result = replay(backend, policy, TruePredictor(jobs))
-    return {key.job_id: start for key, start in result.start_times.items()}
+    started = replay(backend, policy, TruePredictor(jobs))
+    return {key.job_id: start for key, start in started.items()}
 
 
 def test_fifo_and_qssf_by_hand() -> None:
@@ -43,9 +46,78 @@ def test_gangs_take_whole_nodes_and_best_fit_keeps_nodes_whole() -> None:
     assert sorted(n.gpus_used for n in state.nodes) == [0, 6]
 
 
-def test_a_job_that_can_never_fit_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("gpus", "num_nodes", "per_node"),
+    [(4, 1, (4,)), (4, 2, (2, 2)), (5, 2, (3, 3)), (7, 3, (3, 3, 3)), (1, 2, (1, 1))],
+)
+def test_a_gang_gets_its_nodes_and_as_many_gpus_on_each_rounded_up(
+    gpus: int, num_nodes: int, per_node: tuple[int, ...]
+) -> None:
+    backend = SimBackend("c", nodes(3), [job(1, gpus, 50, 0, num_nodes=num_nodes)])
+    backend.advance()
+    backend.start_jobs()
+    state = backend.snapshot({})
+    allocation = state.jobs.views[0].allocation
+    assert allocation is not None
+    assert allocation.gpus == per_node
+    assert len(set(allocation.nodes)) == num_nodes
+    used = {n.name: n.gpus_used for n in state.nodes if n.gpus_used}
+    assert used == dict(zip(allocation.nodes, allocation.gpus, strict=True))
+    backend.advance()
+    assert [n.gpus_used for n in backend.snapshot({}).nodes] == [0, 0, 0]
+
+
+def test_an_allocation_tells_when_it_began() -> None:
+    backend = SimBackend("c", nodes(), [job(1, 8, 10, 5), job(2, 8, 10, 7)])
+    began = {}
+    while backend.advance():
+        backend.start_jobs()
+        for view in backend.snapshot({}).jobs.views:
+            if view.allocation:
+                began[view.key.job_id] = view.allocation.start_time
+    assert began == {1: 5, 2: 15}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "num_nodes", "fits"), [(8, 1, True), (9, 1, False), (16, 2, True), (3, 3, False)]
+)
+def test_a_job_that_can_never_fit_is_refused(gpus: int, num_nodes: int, fits: bool) -> None:
+    jobs = [job(1, gpus, num_nodes=num_nodes)]
+    if fits:
+        assert starts(jobs, Fifo(), num_nodes=2) == {1: 100}
+        return
     with pytest.raises(ValueError, match="job 1 can never fit"):
-        SimBackend("c", nodes(), [job(1, 9)])
+        SimBackend("c", nodes(2), jobs)
+
+
+def test_a_change_names_the_attempt_and_the_value_that_it_replaces() -> None:
+    jobs = [job(1, 8, 10, 5, attempt=70), job(2, 8, 10, 5, attempt=80)]
+    backend = SimBackend("c", nodes(), jobs)
+    backend.advance()
+    state = backend.snapshot({})
+    decision = Fifo().decide(state, {}, backend.now)
+    made = {c.key.job_id: (c.attempt, c.before, c.after) for c in backend.plan(decision, state, "")}
+    assert made == {1: (70, 0, 500_000), 2: (80, 0, -500_000)}
+
+
+def test_a_change_of_a_job_that_has_started_is_rejected_and_the_others_are_made() -> None:
+    backend = SimBackend("c", nodes(), [job(1, 8, 10, 5), job(2, 8, 10, 5), job(3, 8, 10, 5)])
+    backend.advance()
+    state = backend.snapshot({})
+    changes = backend.plan(Fifo().decide(state, {}, backend.now), state, "r")
+    moved = [replace(c, after=c.key.job_id) for c in changes] + [
+        replace(changes[0], change_id="r/2", key=jobs_key(state, 2), after=2)
+    ]
+    assert [key.job_id for key in backend.start_jobs()] == [1]
+    outcomes = {o.change_id: (o.accepted, o.error) for o in backend.apply(moved)}
+    assert outcomes == {"r/1": (False, "not pending"), "r/2": (True, ""), "r/3": (True, "")}
+    shown = {r.change_id: (r.value, r.present) for r in backend.read_back(moved)}
+    assert shown == {"r/1": (None, False), "r/2": (2, True), "r/3": (3, True)}
+    assert [key.job_id for key in backend.pending_order()] == [3, 2]
+
+
+def jobs_key(state: ClusterState, job_id: int) -> JobKey:
+    return next(key for key in state.jobs.keys if key.job_id == job_id)
 
 
 job_lists = st.lists(

@@ -205,6 +205,7 @@ def upgrade() -> None:
         sa.Column("after", sa.BigInteger(), nullable=False),
         sa.Column("reason_code", TEXT, nullable=False),
         sa.Column("reason_params", TEXT, nullable=False),
+        sa.Column("takes_back", sa.Boolean(), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("decided_at", sa.BigInteger(), nullable=False),
         sa.Column("settled_at", sa.BigInteger(), nullable=True),
