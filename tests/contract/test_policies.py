@@ -130,7 +130,9 @@ def jobs_of_similar_size(draw, job_ids):
             duration_s=draw(st.floats(100.0, 130.0)),
             submit=T0 + draw(st.integers(0, 9)),
         )
-        for i, gpus in zip(job_ids, [0, 1] + [draw(st.integers(0, 2)) for _ in job_ids[2:]], strict=True)
+        for i, gpus in zip(
+            job_ids, [0, 1] + [draw(st.integers(0, 2)) for _ in job_ids[2:]], strict=True
+        )
     ]
 
 

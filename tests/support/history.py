@@ -125,10 +125,15 @@ def dump(path: Path) -> tuple[list[Any], list[Any], list[Any]]:
     return result
 
 
-def scalar(path: Path, query: str) -> Any:
-    """The one value that a query gives."""
+def select(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """The rows that a query gives."""
     conn = sqlite3.connect(path)
     try:
-        return conn.execute(query).fetchone()[0]
+        return conn.execute(query).fetchall()
     finally:
         conn.close()
+
+
+def scalar(path: Path, query: str) -> Any:
+    """The one value that a query gives."""
+    return select(path, query)[0][0]

@@ -172,12 +172,12 @@ def _misfit(row: QueueRow, partition: PartitionView, nodes: Sequence[NodeView]) 
     if row.min_nodes > len(gpus):
         return f"it asks for {row.min_nodes} nodes; {name} has {len(gpus)}"
     # No most of nodes looks like a most of min_nodes: nothing follows from it.
-    most = row.max_nodes if row.max_nodes > row.min_nodes else len(gpus)
-    most = most if partition.max_nodes is None else min(most, partition.max_nodes)
+    limits = (row.max_nodes if row.max_nodes > row.min_nodes else None, partition.max_nodes)
+    most = min([len(gpus), *(limit for limit in limits if limit is not None)])
     if row.num_gpus > sum(gpus[:most]):
         return (
-            f"it asks for {row.num_gpus} GPUs; the {most} largest nodes of {name} that it may have "
-            f"hold {sum(gpus[:most])}. Ask for fewer, or cancel it"
+            f"it asks for {row.num_gpus} GPUs; {name} can give it {sum(gpus[:most])} on "
+            f"{_count_nodes(most)}. Ask for fewer, or cancel it"
         )
     return ""
 
@@ -218,10 +218,14 @@ def _serves(node: NodeView, row: QueueRow) -> bool:
 
 
 def _ask(row: QueueRow) -> str:
-    nodes = f"{row.min_nodes} node" + ("s" if row.min_nodes > 1 else "")
+    nodes = _count_nodes(row.min_nodes)
     if row.num_gpus:
         return f"{row.num_gpus} GPU{'s' if row.num_gpus > 1 else ''} on {nodes}"
     return f"{row.num_cpus} CPU{'s' if row.num_cpus > 1 else ''} on {nodes}"
+
+
+def _count_nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _ahead(live: LiveJob) -> list[WhyLine]:

@@ -8,60 +8,25 @@ from pathlib import Path
 
 import pytest
 from support.history import CLUSTER, attempt, batch
+from support.queue import row
 
 from gsched.app import ingest as ingest_module
 from gsched.app.ingest import SACCT_OVERLAP_S, SACCT_WINDOW_S, ingest
 from gsched.config.settings import PredictSettings, Settings, SlurmSettings
-from gsched.errors import ConfigError, UnavailableError
+from gsched.errors import (
+    ConfigError,
+    GschedError,
+    PermissionDeniedError,
+    TryAgainError,
+    UnavailableError,
+)
 from gsched.model.history import Reject
-from gsched.model.job import JobState
-from gsched.slurm.records import FreeText, QueueListing, QueueRow, SlurmConfig
+from gsched.slurm.records import FreeText, QueueListing, SlurmConfig
 from gsched_sql import History, HistoryFilter
 
 NOW = 1_800_000_000
 JOBCOMP = Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "jobcomp.txt"
 WEEKS = Settings(predict=PredictSettings(history_days=21))
-
-
-def row(raw_id, **facts):
-    """A job that waits."""
-    waiting = {
-        "raw_id": raw_id,
-        "job_id": raw_id,
-        "array_task": None,
-        "het_offset": None,
-        "array_tasks": "",
-        "is_unsplit_array": False,
-        "state": JobState.PENDING,
-        "state_text": "PENDING",
-        "reason": "Priority",
-        "user": "alice",
-        "tenant": "lab1",
-        "qos": "normal",
-        "partitions": ("gpu",),
-        "priority": 1,
-        "nice": 0,
-        "submit_time": 1000,
-        "eligible_time": 1000,
-        "start_time": None,
-        "end_time": None,
-        "time_limit_s": 60,
-        "min_nodes": 1,
-        "max_nodes": 1,
-        "num_cpus": 1,
-        "num_gpus": 2,
-        "gpu_options": (),
-        "shards": 0,
-        "mem_bytes": 0,
-        "features": "",
-        "licences": "",
-        "reservation": "",
-        "dependency": "",
-        "restarts": 0,
-        "is_batch": True,
-        "node_list": "",
-    }
-    return QueueRow(**(waiting | facts))
 
 
 class Cluster:
@@ -193,6 +158,29 @@ def test_windows_read_before_a_failure_are_kept_and_the_queue_is_read_all_the_sa
     run(cluster, history)
     assert cluster.windows[2:] == [(NOW - SACCT_WINDOW_S - SACCT_OVERLAP_S, NOW - SACCT_OVERLAP_S),
                                    (NOW - SACCT_OVERLAP_S, NOW)]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", [TryAgainError, PermissionDeniedError, GschedError])
+def test_whatever_keeps_a_source_from_being_read_the_queue_is(history, monkeypatch, error):
+    def refuse(*_):
+        raise error("not now")
+
+    cluster = Cluster(slurmdbd=True)
+    cluster.rows = [row(900)]
+    monkeypatch.setattr(cluster, "accounting", refuse)
+    with pytest.raises(error, match="not now"):
+        run(cluster, history)
+    assert [job.key.job_id for job in history.jobs(HistoryFilter())] == [900]
+
+
+def test_the_first_of_two_errors_is_raised(history, monkeypatch, tmp_path):
+    def refuse(*_):
+        raise TryAgainError("slurmctld is busy")
+
+    cluster = Cluster(jobcomp=tmp_path / "moved")
+    monkeypatch.setattr(cluster, "queue", refuse)
+    with pytest.raises(UnavailableError, match="moved"):
+        run(cluster, history)
 
 
 def test_the_queue_is_kept_with_names_asked_for_once(history):

@@ -209,4 +209,6 @@ def test_what_makes_an_action_void(nth: int, facts: dict[str, Any], what: str | 
     good, _ = actions(action_id="a2")[nth]
     kept, problems = problems_of(actions=(action, good))
     assert kept.actions == ((good,) if what else (action, good))
-    assert [(p.key, str(what) in p.what) for p in problems] == ([(action.key, True)] if what else [])
+    assert [(p.key, str(what) in p.what) for p in problems] == (
+        [(action.key, True)] if what else []
+    )

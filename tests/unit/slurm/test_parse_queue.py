@@ -150,6 +150,16 @@ def test_gpus_per_socket_and_per_task_are_multiplied():
     assert only_row(**fields | {"NumTasks": "N/A"}).num_gpus == 2
 
 
+def test_gpus_that_each_node_must_give():
+    assert only_row(**{"tres-per-node": "gres:gpu:8"}).gpus_per_node == 8
+    assert only_row(**{"tres-per-node": "gres/gpu:a100:2,gres/gpu:v100:1"}).gpus_per_node == 3
+    both = {"tres-per-job": "gres:gpu:16", "tres-per-node": "gres:gpu:8"}
+    assert only_row(**both).gpus_per_node == 8
+    for name in ("tres-per-job", "tres-per-task", "tres-per-socket"):
+        assert only_row(**{name: "gres:gpu:16"}).gpus_per_node == 0
+    assert only_row(**{"tres-per-node": "gres:shard:3"}).gpus_per_node == 0
+
+
 def test_what_slurm_does_not_say():
     fields = {"tres-alloc": "N/A", "NumNodes": "N/A", "NumCPUs": "N/A", "RestartCnt": "N/A"}
     row = only_row(**fields)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
-from support.history import CLUSTER, attempt, batch, pending, scalar
+from support.history import CLUSTER, attempt, batch, pending, scalar, select
 
 from gsched.engine.ports import Journal
 from gsched.errors import GschedError
@@ -34,7 +35,7 @@ def round_info(round_id="r1", **facts):
     return RoundInfo(round_id, **(given | facts))
 
 
-def change(before, after, key=KEY, code="predicted", attempt=1000, **params):
+def change(before, after, key=KEY, attempt=1000, takes_back=False, **params):
     return Change(
         change_id=f"r/{next(_number)}",
         key=key,
@@ -42,7 +43,8 @@ def change(before, after, key=KEY, code="predicted", attempt=1000, **params):
         channel=SITE_FACTOR,
         before=before,
         after=after,
-        reason=Reason(code, params),
+        reason=Reason("predicted", params),
+        takes_back=takes_back,
     )
 
 
@@ -182,12 +184,21 @@ def test_a_write_whose_job_left_the_queue_may_have_come_through(journal):
 
 def test_a_confirmed_clear_ends_it_and_an_unconfirmed_one_does_not(journal):
     write(journal, change(40, 100), SENT, CONFIRMED)
-    clear = write(journal, change(100, 40, code="clear"), SENT)
+    clear = write(journal, change(100, 40, takes_back=True), SENT)
     assert standing(journal) == (40, 40, (100, 40))
     journal.settle([(clear.change_id, CONFIRMED, "")], 2010)
     assert standing(journal) is None
     write(journal, change(7, 50), SENT, CONFIRMED)
     assert standing(journal) == (7, 50, ())
+
+
+def test_only_a_change_that_takes_back_ends_it_whatever_its_reason_is_called(journal):
+    write(journal, change(40, 100), SENT, CONFIRMED)
+    named_clear = replace(change(100, 40), reason=Reason("clear"))
+    write(journal, named_clear, SENT, CONFIRMED)
+    assert standing(journal) == (40, 40, ())
+    taken_back = write(journal, change(40, 40, takes_back=True))
+    assert [e.change for e in journal.unsettled(CLUSTER)] == [taken_back]
 
 
 def test_a_value_that_could_not_be_read_is_taken_for_slurms_own(journal):
@@ -225,7 +236,7 @@ def test_standings_of_jobs_that_ended_long_ago_are_forgotten_by_the_round(journa
     assert {key for key, _ in journal.standing(CLUSTER)} == {waiting, unknown}
 
 
-def test_values_follow_a_job_whose_earlier_attempt_arrives_late(journal, history):
+def test_values_follow_a_job_whose_earlier_attempt_arrives_late(journal, history, database):
     seen_first = JobKey(CLUSTER, 7, epoch=1119)
     history.ingest(batch(pending(7, 1119, restarts=None)), source_key=None)
     write(journal, change(5, 100, key=seen_first, attempt=1119), SENT, CONFIRMED)
@@ -234,7 +245,7 @@ def test_values_follow_a_job_whose_earlier_attempt_arrives_late(journal, history
     assert list(journal.standing(CLUSTER)) == [(KEY, SITE_FACTOR)]
     write(journal, change(100, 120, attempt=1119), SENT, CONFIRMED)
     assert standing(journal) == (5, 120, ())
-    assert [key for key, _, _ in history.predictions(CLUSTER, 7)] == [KEY]
+    assert predictions(database) == [(7, 1000, 1119, "duration", "m1", 120.5)]
     assert {row.change.key for row in history.audit(CLUSTER)} == {KEY}
 
 
@@ -291,37 +302,44 @@ def test_the_audit_is_newest_first_and_can_be_narrowed(journal, history):
     assert history.audit("elsewhere") == []
 
 
-def test_rounds_are_kept_with_their_counts_and_interrupted_ones_show(journal, history, database):
+def test_rounds_are_kept_with_their_counts_and_interrupted_ones_show(journal, database):
     journal.end_round("r1", 2009, {"jobs": 4, "confirmed": 1}, {})
     journal.begin_round(round_info("r2", started_at=2030, acting=False, model_id=""))
-    newest, oldest = history.rounds(CLUSTER)
-    assert (newest.round_id, newest.ended_at, newest.summary) == ("r2", None, {})
-    assert (oldest.round_id, oldest.started_at, oldest.ended_at) == ("r1", 2000, 2009)
-    assert oldest.summary == {"jobs": 4, "confirmed": 1}
-    assert (oldest.policy, oldest.model_id, oldest.acting, oldest.seq) == ("qssf", "m1", True, 3)
-    assert [r.round_id for r in history.rounds(CLUSTER, since=2030)] == ["r2"]
-    assert [r.round_id for r in history.rounds(CLUSTER, limit=1)] == ["r2"]
-    assert history.rounds("elsewhere") == []
+    kept = (
+        "SELECT round_id, policy, model_id, acting, seq, started_at, ended_at, summary FROM rounds"
+    )
+    assert select(database, f"{kept} ORDER BY started_at") == [
+        ("r1", "qssf", "m1", 1, 3, 2000, 2009, '{"jobs": 4, "confirmed": 1}'),
+        ("r2", "qssf", "", 0, 3, 2030, None, None),
+    ]
     ended = "SELECT count(*) FROM audit_events WHERE to_state = 'round-ended' AND at = 2009"
     assert scalar(database, ended) == 1
+
+
+def predictions(database):
+    """(job, first submit, attempt, kind, model, mean) of each prediction, as they were kept."""
+    columns = "job_id, epoch, attempt, kind, model_id, mean"
+    return select(database, f"SELECT {columns} FROM predictions ORDER BY id")
 
 
 def prediction(mean=120.5, model_id="m1", kind=PredictionKind.DURATION):
     return Prediction(kind, mean, ((0.1, 60.0), (0.9, 300.25)), "similar-name", model_id, 7, 1999)
 
 
-def test_of_each_attempt_the_first_prediction_of_each_model_is_kept(journal, history):
+def test_of_each_attempt_the_first_prediction_of_each_model_is_kept(journal, database):
     first, other_model = prediction(), prediction(90.0, "m2")
     start = prediction(5000.0, kind=PredictionKind.START)
     journal.record_predictions([(KEY, 1000, first), (KEY, 1000, prediction(5.0))], 2000)
     journal.record_predictions([(KEY, 1000, prediction(999.0)), (KEY, 1000, other_model)], 2010)
     journal.record_predictions([(KEY, 1500, first), (KEY, 1000, start)], 2020)
     journal.record_predictions([], 2030)
-    assert history.predictions(CLUSTER, 7) == [
-        (KEY, 1000, first),
-        (KEY, 1000, other_model),
-        (KEY, 1500, first),
-        (KEY, 1000, start),
+    assert predictions(database) == [
+        (7, 1000, 1000, "duration", "m1", 120.5),
+        (7, 1000, 1000, "duration", "m2", 90.0),
+        (7, 1000, 1500, "duration", "m1", 120.5),
+        (7, 1000, 1000, "start", "m1", 5000.0),
     ]
-    assert history.predictions(CLUSTER, 7, array_task=1) == []
-    assert history.predictions("elsewhere", 7) == []
+    facts = "SELECT source, similar_jobs, as_of, made_at FROM predictions WHERE id = 1"
+    assert select(database, facts) == [("similar-name", 7, 1999, 2000)]
+    quantiles = "SELECT probability, value FROM prediction_quantiles WHERE prediction_id = 1"
+    assert select(database, f"{quantiles} ORDER BY position") == [(0.1, 60.0), (0.9, 300.25)]
