@@ -229,7 +229,7 @@ def carry_out(
         return {}
     journal.record(round_id, changes, ChangeState.INTENT, clock())
     on_point(FaultPoint.INTENT_RECORDED)
-    ended: dict[str, tuple[ChangeState, str]] = {}
+    ended = {c.change_id: (ChangeState.INTENT, "not answered") for c in changes}
     for start in range(0, len(changes), APPLY_CHUNK):
         chunk = changes[start : start + APPLY_CHUNK]
         outcomes = backend.apply(chunk)
@@ -239,7 +239,7 @@ def carry_out(
             ended[o.change_id] = (state, o.error)
         journal.settle([(o.change_id, *ended[o.change_id]) for o in outcomes], clock())
     on_point(FaultPoint.ALL_SENT)
-    sent = [c for c in changes if ended.get(c.change_id, (None, ""))[0] is ChangeState.SENT]
+    sent = [c for c in changes if ended[c.change_id][0] is ChangeState.SENT]
     by_id = {c.change_id: c for c in sent}
     for seen in backend.read_back(sent):
         ended[seen.change_id] = _judge(by_id[seen.change_id], seen)

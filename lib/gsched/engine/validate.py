@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Action, Decision, Rank
+from gsched.model.decision import Action, Decision, JsonValue, Rank
 from gsched.model.job import Capability, JobKey
 
 
@@ -28,7 +28,12 @@ def validate(
     """
     problems: list[Problem] = []
     order: dict[JobKey, Rank] = {}
-    reasons = {key: r for key, r in decision.reasons.items() if _is_json(dict(r.params))}
+    reasons = {key: r for key, r in decision.reasons.items() if _plain(r.params) is not None}
+    problems += [
+        Problem(key, "its reason is no finite JSON")
+        for key in decision.reasons
+        if key not in reasons and key not in decision.order
+    ]
     for key, rank in decision.order.items():
         what = _rank_problem(key, rank, state)
         if not what and key not in reasons:
@@ -44,20 +49,21 @@ def validate(
             problems.append(Problem(action.key, what))
         else:
             actions.append(action)
-    memory = decision.memory
-    if not _is_json(dict(memory)):
+    memory = _plain(decision.memory)
+    if memory is None:
         problems.append(Problem(None, "its memory is no finite JSON and was forgotten"))
         memory = {}
     kept = replace(decision, order=order, actions=tuple(actions), reasons=reasons, memory=memory)
     return kept, tuple(problems)
 
 
-def _is_json(value: object) -> bool:
+def _plain(value: object) -> dict[str, JsonValue] | None:
+    """A mapping as the journal will give it back; None when it is no finite JSON object."""
     try:
-        json.dumps(value, allow_nan=False)
+        kept = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]
     except (TypeError, ValueError, RecursionError):
-        return False
-    return True
+        return None
+    return dict(kept)
 
 
 def _rank_problem(key: JobKey, rank: Rank, state: ClusterState) -> str:
@@ -82,6 +88,8 @@ def _action_problem(
         return f"{kind} {action.action_id} expired"
     if action.after_seq > state.seq:
         return f"{kind} {action.action_id} belongs to a later snapshot"
-    if action.key in state.jobs and state.jobs.view(action.key).attempt != action.attempt:
+    if action.key not in state.jobs:
+        return f"{kind} {action.action_id} is for a job that is gone"
+    if state.jobs.view(action.key).attempt != action.attempt:
         return f"{kind} {action.action_id} is for another attempt"
     return ""

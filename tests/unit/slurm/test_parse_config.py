@@ -14,6 +14,7 @@ from gsched.slurm.parse_config import (
     parse_reservations,
     parse_update_errors,
 )
+from gsched.slurm.records import SlurmConfig
 
 
 @pytest.fixture
@@ -29,6 +30,29 @@ def test_configuration(config):
     assert config.get("PowerPlugin") == ""
     assert config.get("NoSuchKey", "x") == "x"
     assert config.get("SLURM_CONF").endswith("/etc/slurm.conf")
+
+
+@pytest.mark.parametrize(
+    ("storage", "has_it"),
+    [
+        ("accounting_storage/slurmdbd", True),
+        ("accounting_storage/none", False),
+        ("accounting_storage/filetxt", False),
+        ("(null)", False),
+        (None, False),
+    ],
+)
+def test_whether_slurmdbd_keeps_the_accounts(storage, has_it):
+    values = {} if storage is None else {"AccountingStorageType": storage}
+    assert SlurmConfig(values).has_slurmdbd is has_it
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_it"),
+    [("jobcomp/filetxt", True), ("jobcomp/none", False), ("(null)", False), (None, False)],
+)
+def test_whether_ended_jobs_are_written_to_a_file(kind, has_it):
+    assert SlurmConfig({} if kind is None else {"JobCompType": kind}).has_jobcomp_file is has_it
 
 
 def test_flags_and_weights(config):
