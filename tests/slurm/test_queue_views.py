@@ -78,6 +78,20 @@ def test_why_tells_the_place_the_prediction_and_the_priority(site: Site) -> None
     assert f"  priority       {priority}\n" in site.ok("why", str(ids[1]))
 
 
+def test_why_counts_all_that_slurm_puts_ahead_and_names_whose_value_it_is(site: Site) -> None:
+    ids = site.queue_up([300, 5, 2000])
+    site.submit("d5", 8, "games", "--array=1-2")  # left alone: at the median place
+    site.slurm("scontrol", "update", f"jobid={ids[0]}", "sitefactor=77")
+    site.ok("daemon", "once", "--act")
+    text = site.ok("why", str(ids[2]))
+    assert "ahead of it    3 jobs, " in text
+    assert "(3 of its user)" in text  # one by rank, one of another hand, one array
+    foreign = site.ok("why", str(ids[0]))
+    assert "its SiteFactor was set by somebody else" in foreign
+    assert "SiteFactor (another hand's) +77" in foreign
+    assert "gsched +" not in foreign
+
+
 def test_why_says_when_a_job_can_never_start(site: Site) -> None:
     site.arm.fill()
     late = site.submit("d5", 8, "games", "--begin=now+1hour")

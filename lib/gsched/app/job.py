@@ -50,7 +50,7 @@ def find_live(settings: Settings, job: str) -> LiveJob | None:
         raise UsageError(f"job {job} has {len(found)} parts ({ids}, …)", "name one of them")
     row = found[0]
     texts = client.free_text([row.raw_id])
-    queue = view_queue(settings, rows, texts)
+    queue = view_queue(settings, rows, texts, client.config().cluster)
     return LiveJob(
         row=row,
         text=texts.get(row.raw_id, FreeText("", "")),
@@ -229,20 +229,27 @@ def _count_nodes(count: int) -> str:
 
 
 def _ahead(live: LiveJob) -> list[WhyLine]:
-    """Waiting jobs that the order puts before this one, and their predicted GPU-time."""
-    mine = live.line.rank
-    if not mine:
-        return []
+    """Waiting jobs of its partitions that Slurm puts before it, and their predicted GPU-time.
+
+    By Slurm's own priority: jobs that gsched leaves alone (arrays, others' values) count too.
+    """
+    mine = (-live.line.priority, live.line.raw_id)
     ahead = [
         j
         for j in live.queue.jobs
-        if j.rank and j.rank["queue"] == mine["queue"] and j.rank["position"] < mine["position"]
+        if j.is_pending
+        and j.priority > 0  # not held
+        and (-j.priority, j.raw_id) < mine
+        and set(j.partition.split(",")) & set(live.row.partitions)
     ]
     known = [j for j in ahead if j.predicted_duration_s is not None]
     hours = sum(j.num_gpus * (j.predicted_duration_s or 0.0) for j in known) / 3600
     own = sum(1 for j in ahead if j.user == live.row.user)
     jobs = f"{len(ahead)} job" + ("" if len(ahead) == 1 else "s")
-    return [WhyLine("ahead of it", f"{jobs}, {hours:.2g} GPU-hours predicted ({own} of its user)")]
+    others = len(ahead) - len(known)
+    rest = f"; {others} without a prediction" if others else ""
+    words = f"{jobs}, {hours:.2g} GPU-hours predicted ({own} of its user{rest})"
+    return [WhyLine("ahead of it", words)]
 
 
 def _order(live: LiveJob) -> list[WhyLine]:
@@ -261,7 +268,13 @@ def _order(live: LiveJob) -> list[WhyLine]:
     if answer.get("duration_s"):
         lines.append(WhyLine("predicted", _predicted(answer["duration_s"])))
     if live.priority:
-        parts = {**live.priority.components, "gsched": live.priority.site_factor}
+        foreign = (answer.get("excluded") or {}).get("code") == "foreign-site-factor"
+        name = "SiteFactor (another hand's)" if foreign else "gsched"
+        parts = {
+            **live.priority.components,
+            name: live.priority.site_factor,
+            "nice": -live.priority.nice,
+        }
         shown = ", ".join(f"{name} {value:+}" for name, value in parts.items() if value)
         lines.append(WhyLine("priority", f"{live.priority.total} = {shown or 'no factor counts'}"))
     if live.queue.note and answer:

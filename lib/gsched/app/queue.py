@@ -107,15 +107,21 @@ def list_queue(settings: Settings, wanted: QueueFilter) -> QueueView:
     """The present queue: waiting jobs by rank, then running ones by start."""
     client = slurm_client(settings)
     rows = [r for r in client.queue().rows if wanted.takes(r)]
-    return view_queue(settings, rows, client.free_text([r.raw_id for r in rows]))
+    texts = client.free_text([r.raw_id for r in rows])
+    return view_queue(settings, rows, texts, client.config().cluster)
 
 
 def view_queue(
-    settings: Settings, rows: Iterable[QueueRow], texts: Mapping[int, FreeText]
+    settings: Settings, rows: Iterable[QueueRow], texts: Mapping[int, FreeText], cluster: str
 ) -> QueueView:
-    """`rows` of squeue in order, with the daemon's answers; jobs not in `texts` have no name."""
+    """`rows` of squeue in order, with the daemon's answers; jobs not in `texts` have no name.
+
+    The answer of another cluster's daemon (a shared state folder) is none.
+    """
     at = now()
     status = read_status(settings.status_file)
+    if status is not None and status.get("cluster") != cluster:
+        status = None
     answers = status["jobs"] if status else {}
     jobs = [
         _job(row, texts[row.raw_id].name if row.raw_id in texts else "", answers, at)
@@ -137,7 +143,7 @@ def _note(status: dict[str, Any] | None, at: int) -> str:
         return "no predictions: this cluster hides users' jobs from each other (PrivateData)"
     age_s = at - int(status.get("as_of") or 0)
     if age_s > _STALE_ROUNDS * float(status.get("interval_s") or 30):
-        return f"predictions are {age_s} s old: the gsched daemon does not run"
+        return f"predictions are {age_s} s old: the gsched daemon does not run, or fails"
     if not status.get("acting"):
         return "the daemon observes: this order is not Slurm's own"
     return ""

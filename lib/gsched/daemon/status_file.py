@@ -7,6 +7,7 @@ more than squeue(1) does: on clusters that hide other users' jobs (PrivateData=j
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,4 +87,44 @@ def read_status(path: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(document, dict) or document.get("version") != VERSION:
         return None
-    return document if isinstance(document.get("jobs"), dict) else None
+    jobs = document.get("jobs")
+    if not isinstance(jobs, dict) or not all(
+        _is_number(document.get(key)) for key in ("as_of", "interval_s")
+    ):
+        return None
+    document["jobs"] = {name: job for name, job in jobs.items() if _is_sound(job)}
+    return document
+
+
+def _is_sound(job: object) -> bool:
+    """Whether a job's answer has the shape of `job_document`; one that has not is no answer."""
+    if not isinstance(job, dict) or not _is_number(job.get("submit_time")):
+        return False
+    rank, reason = job.get("rank"), job.get("reason")
+    excluded, duration = job.get("excluded"), job.get("duration_s")
+    return (
+        (rank is None or _has(rank, {"queue": str, "position": int, "of": int}))
+        and (reason is None or _has(reason, {"code": str, "params": dict}))
+        and (excluded is None or _has(excluded, {"code": str, "detail": str}))
+        and (duration is None or _is_duration(duration))
+    )
+
+
+def _is_duration(duration: object) -> bool:
+    shape = {"mean": (int, float), "quantiles": list, "similar_jobs": int}
+    return (
+        isinstance(duration, dict)
+        and _has(duration, shape)
+        and all(
+            isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair))
+            for pair in duration["quantiles"]
+        )
+    )
+
+
+def _has(value: object, types: dict[str, Any]) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(k), t) for k, t in types.items())
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

@@ -38,12 +38,12 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def answer(settings: Settings, **jobs: Any) -> None:
-    document = {"version": 1, "policy": "qssf", **ANSWERED, "jobs": jobs}
+    document = {"version": 1, "cluster": "c", "policy": "qssf", **ANSWERED, "jobs": jobs}
     settings.status_file.write_text(json.dumps(document))
 
 
 def job(settings: Settings, *args: Any, **facts: Any) -> QueuedJob:
-    (only,) = view_queue(settings, [row(*args, **facts)], {}).jobs
+    (only,) = view_queue(settings, [row(*args, **facts)], {}, "c").jobs
     return only
 
 
@@ -66,7 +66,8 @@ def test_places_ranks_first_then_priorities_then_what_runs(settings):
 
 def test_an_answer_is_about_one_attempt_of_one_job(settings):
     rank = {"queue": "gpu", "position": 1, "of": 2}
-    answer(settings, **{"7": {"submit_time": 1000, "rank": rank, "duration_s": {"mean": 40.0}}})
+    duration = {"mean": 40.0, "quantiles": [], "similar_jobs": 1}
+    answer(settings, **{"7": {"submit_time": 1000, "rank": rank, "duration_s": duration}})
     assert job(settings, 7).rank_text == "1/2"
     assert job(settings, 7).predicted_duration_s == 40.0
     requeued = job(settings, 7, submit_time=1500)
@@ -74,6 +75,14 @@ def test_an_answer_is_about_one_attempt_of_one_job(settings):
     running = job(settings, 7, state=JobState.RUNNING, start_time=1001, node_list="n1")
     assert (running.rank, running.reason) == (None, "n1")
     assert job(settings, 7, array_task=7).rank is None
+
+
+def test_the_answer_of_another_clusters_daemon_is_none(settings):
+    rank = {"queue": "gpu", "position": 1, "of": 2}
+    answer(settings, **{"7": {"submit_time": 1000, "rank": rank}})
+    view = view_queue(settings, [row(7)], {}, "another")
+    assert view.jobs[0].rank is None
+    assert view.note == NO_DAEMON
 
 
 @pytest.mark.parametrize("said", [None, [], "rank", {}, {"rank": {"position": 1, "of": 2}}])

@@ -137,9 +137,35 @@ def test_a_status_file_that_makes_no_sense_is_no_answer(tmp_path: Path, text: st
     assert read_status(tmp_path / "absent") is None
 
 
-def test_a_good_status_file_is_read(tmp_path: Path) -> None:
+GOOD = {
+    "submit_time": 5,
+    "rank": {"queue": "gpu", "position": 1, "of": 2},
+    "reason": {"code": "x", "params": {}},
+    "excluded": {"code": "x", "detail": "y"},
+    "duration_s": {"mean": 1.5, "quantiles": [[0.1, 1]], "source": "x", "similar_jobs": 2},
+}
+
+
+def test_a_good_status_file_is_read_and_unsound_answers_are_none(tmp_path: Path) -> None:
     path = tmp_path / "status.json"
-    path.write_text(json.dumps({"version": 1, "jobs": {"7": {}}}))
+    unsound = {
+        "rank": [5, {}, {"queue": "gpu", "position": "1", "of": 2}],
+        "reason": ["foo", {"code": 1, "params": {}}],
+        "excluded": ["foo", {}],
+        "duration_s": [7, {"mean": None, "quantiles": [], "similar_jobs": 1}]
+        + [{"mean": 1, "quantiles": q, "similar_jobs": 1} for q in (None, [1], [[1]], [["a", 2]])],
+        "submit_time": [None, "1"],
+    }
+    jobs = {"7": GOOD, "8": {"submit_time": 5}} | {
+        f"{key}-{n}": GOOD | {key: value}
+        for key, values in unsound.items()
+        for n, value in enumerate(values)
+    }
+    head = {"version": 1, "as_of": 1, "interval_s": 30}
+    path.write_text(json.dumps({**head, "jobs": jobs}))
     found = read_status(path)
     assert found is not None
-    assert found["jobs"] == {"7": {}}
+    assert found["jobs"] == {"7": GOOD, "8": {"submit_time": 5}}
+    for key in ("as_of", "interval_s"):
+        path.write_text(json.dumps({**head, key: "yesterday", "jobs": {}}))
+        assert read_status(path) is None
