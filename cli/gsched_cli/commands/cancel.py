@@ -7,9 +7,9 @@ import re
 
 import click
 
-from gsched.errors import DataError, UsageError
+from gsched.app.named_job import named_job
+from gsched.errors import UsageError
 from gsched.jobscript.command_line import SCANCEL, Kind, scan
-from gsched.model.jobid import parse_job_id
 from gsched.slurm.run import passthrough
 
 _BETWEEN_IDS = re.compile(r",(?![^\[]*\])")  # not the commas of 7_[1,3]
@@ -51,8 +51,5 @@ def cancel(ctx: click.Context, /) -> int:
 
 
 def _check_ids(text: str) -> None:
-    try:
-        for job_id in _BETWEEN_IDS.split(text):
-            parse_job_id(job_id)
-    except DataError as error:
-        raise UsageError(error.message, error.hint) from error
+    for job_id in _BETWEEN_IDS.split(text):
+        named_job(job_id)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gsched.app.explain import policy_reason
+from gsched.app.named_job import named_job
 from gsched.app.wiring import open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import job_document, read_status
 from gsched.model.job import JobState, JobView
-from gsched.model.jobid import parse_job_id
 
 if TYPE_CHECKING:  # `gsched daemon status` needs neither numpy nor SQLAlchemy
     from gsched.daemon.clear import ClearResult
@@ -131,7 +131,7 @@ def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str
 
     Slurm is asked for the cluster's name only when the database holds several clusters.
     """
-    wanted = parse_job_id(job) if job else None
+    wanted = named_job(job) if job else None
     with open_history(settings) as history:
         clusters = history.clusters()
         if len(clusters) > 1:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsched.app.explain import policy_reason, prediction_source, slurm_reason
+from gsched.app.named_job import named_job
 from gsched.app.queue import NO_DAEMON, QueuedJob, QueueView, view_queue
 from gsched.app.wiring import has_history, open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import GschedError, UsageError
 from gsched.model.cluster import NodeView, PartitionView
 from gsched.model.job import JobState
-from gsched.model.jobid import JobId, parse_job_id
+from gsched.model.jobid import JobId
 from gsched.slurm.records import FreeText, PriorityRow, QueueRow
 
 
@@ -36,10 +37,10 @@ class LiveJob:
 def find_live(settings: Settings, job: str) -> LiveJob | None:
     """The job in Slurm's queue, None when Slurm has none of that id (any more).
 
-    Raises DataError for text that is no job id, UsageError for an array or a het job of which a
+    Raises UsageError for text that is no job id, and for an array or a het job of which a
     single task or component must be named.
     """
-    wanted = parse_job_id(job)
+    wanted = named_job(job)
     client = slurm_client(settings)
     rows = client.queue(states="all").rows
     found = _rows_of(wanted, rows)
@@ -80,7 +81,7 @@ def show_document(settings: Settings, job: str) -> dict[str, Any]:
     Raises UsageError when neither Slurm nor the history knows it.
     """
     live = find_live(settings, job)
-    wanted = parse_job_id(job)
+    wanted = named_job(job)
     if live and not live.row.is_unsplit_array:
         row = live.row  # found perhaps by Slurm's own number, under which no history is kept
         wanted = JobId(row.job_id, row.array_task, het_offset=row.het_offset)

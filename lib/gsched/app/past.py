@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gsched.app.named_job import named_job
 from gsched.app.when import parse_when
 from gsched.app.wiring import open_history
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
 from gsched.model.job import JobState
-from gsched.model.jobid import JobId, parse_job_id
+from gsched.model.jobid import JobId
 from gsched_sql import HistoryFilter, HistoryJob
 
 _SHORT = {
@@ -83,7 +84,7 @@ def _split(values: Iterable[str]) -> tuple[str, ...]:
 def _one_job(text: str | None) -> JobId | None:
     if text is None:
         return None
-    job = parse_job_id(text)
+    job = named_job(text)
     if job.array_tasks is not None:
         raise UsageError(
             f"one job or one array task at a time, not {text!r}",

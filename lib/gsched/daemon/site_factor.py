@@ -46,6 +46,11 @@ def scale_for(config: SlurmConfig, settings: DaemonSettings) -> SiteFactorScale:
     movable = max(1000, sum(weights.get(name, 0) for name in _MOVABLE))
     shift = settings.max_shift or min(movable, weights.get("partition", 0) or movable)
     quantum = settings.quantum or max(1, shift // _STEPS)
+    if quantum > shift:
+        raise ConfigError(
+            f"quantum {quantum} in [daemon] is more than jobs may be moved ({shift} points)",
+            "with it every job would keep its place: lower it, or raise max_shift",
+        )
     return SiteFactorScale(shift, quantum, settings.dead_band or quantum)
 
 

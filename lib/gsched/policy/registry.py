@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gsched.errors import ConfigError, UsageError
+from gsched.errors import ConfigError
 from gsched.model.job import Capability
 from gsched.policy.base import KnobSpec, OrderKind, Policy
 
@@ -45,7 +45,7 @@ class PolicyInfo:
 def load(name: str, **knobs: float) -> Policy:
     """The policy `name` with these knob values.
 
-    Raises UsageError for an unknown name, ConfigError for a wrong knob or a broken plugin.
+    Raises ConfigError for an unknown name, a wrong knob or a broken plugin.
     """
     policy_class = _find(name)
     try:
@@ -83,7 +83,7 @@ def _find(name: str) -> type[Policy]:
     if name in plugins:
         return _load_plugin(plugins[name])
     known = ", ".join([*POLICIES, *sorted(plugins)])
-    raise UsageError(f"no policy is called {name!r}", f"known policies: {known}")
+    raise ConfigError(f"no policy is called {name!r}", f"known policies: {known}")
 
 
 def _import(name: str, target: str) -> type[Policy]:

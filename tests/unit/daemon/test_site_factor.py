@@ -53,6 +53,11 @@ def test_small_differences_are_not_worth_a_write() -> None:
     assert scale.worth_writing(100, 80)
 
 
+def test_steps_wider_than_the_range_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"quantum 50 .*10 points"):
+        scale_for(SlurmConfig(GOOD), DaemonSettings(max_shift=10, quantum=50))
+
+
 def without(key: str, **changes: str) -> SlurmConfig:
     return SlurmConfig({k: v for k, v in {**GOOD, **changes}.items() if k != key})
 

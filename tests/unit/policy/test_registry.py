@@ -5,7 +5,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from gsched.errors import ConfigError, UsageError
+from gsched.errors import ConfigError
 from gsched.model.job import Capability
 from gsched.policy import registry
 from gsched.policy.fifo import Fifo
@@ -24,7 +24,7 @@ def test_policies_are_found_by_name_without_a_scan_for_plugins(monkeypatch):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UsageError, match="'qsfs'") as caught:
+    with pytest.raises(ConfigError, match="'qsfs'") as caught:
         registry.load("qsfs")
     assert "qssf, fifo, fewest-gpus" in caught.value.hint
 
