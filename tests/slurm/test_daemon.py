@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 
@@ -294,8 +295,11 @@ def test_an_ordinary_user_cannot_act(site: Site) -> None:
     answer = site.gsched("daemon", "once", "--act", user="games")
     assert answer.returncode == 77
     assert "hint:" in answer.stderr
-    own = {"GSCHED_STATE_DIR": str(site.bed.layout.home("games") / "gsched")}
-    assert site.gsched("db", "init", user="games", env=own).returncode == 0
+    folder = site.bed.layout.home("games") / "gsched"
+    shutil.copytree(site.state, folder)
+    for path in (folder, *folder.iterdir()):
+        shutil.chown(path, "games")
+    own = {"GSCHED_STATE_DIR": str(folder)}
     answer = site.gsched("daemon", "once", "--act", user="games", env=own)
     assert answer.returncode == 77
     assert "user games may not set SiteFactor (privilege: user)" in answer.stderr
