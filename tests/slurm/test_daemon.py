@@ -259,7 +259,8 @@ def test_who_is_left_alone(site: Site) -> None:
     assert codes[str(manual)] == "manual-priority"
     assert [codes[str(i)] for i in ids] == [None, None]
     factors = site.factors()
-    assert all(factors[i] == 0 for i in (int(opted), int(array), manual))
+    # Slurm 24.11 does not list an array in sprio before its tasks are split off.
+    assert all(factors.get(i, 0) == 0 for i in (int(opted), int(array), manual))
     assert all(factors[i] != 0 for i in ids)
 
 
