@@ -463,8 +463,9 @@ def test_run_passes_code_output_and_arguments_on() -> None:
 def started_run(script: str, *prefix: str) -> tuple[subprocess.Popen[str], Path]:
     """A `testbed run` whose command has said where its testbed lies."""
     command = f'echo "$SLURM_CONF"; {script}'
+    heeding = ("env", "--default-signal=INT")  # a test run in the background ignores it
     process = subprocess.Popen(
-        [*prefix, GSCHED, "testbed", "run", "--nodes", "2", "--", "sh", "-c", command],
+        [*heeding, *prefix, GSCHED, "testbed", "run", "--nodes", "2", "--", "sh", "-c", command],
         stdin=subprocess.DEVNULL,  # a terminal would send ^C to the command itself
         stdout=subprocess.PIPE,
         text=True,
