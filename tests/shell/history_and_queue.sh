@@ -35,5 +35,5 @@ exits 0 gsched queue >answer
 contains "no predictions" "$said"
 equal "$waiting" "$(gsched show "$waiting" --json | field job)"
 exits 2 gsched why 999999
-exits 65 gsched why not-a-job
+exits 2 gsched why not-a-job
 exits 0 gsched cancel "$waiting" "$filler"
