@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+from support.shared import ABSENT
+
+# a slow machine is no fault; a failing example can be run again from what is printed
+settings.register_profile("gsched", deadline=None, print_blob=True)
+settings.load_profile("gsched")
 
 EXPECTED_SKIPS: frozenset[str] = frozenset()
 """Node ids (``tests/unit/x/test_y.py::test_z``) that may be skipped, each with a reason."""
 
 _skipped: list[str] = []
+_without_shared: list[str] = []
+
+
+def _note(nodeid: str, longrepr: object) -> None:
+    (_without_shared if ABSENT in str(longrepr) else _skipped).append(nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
-        _skipped.append(report.nodeid)
+        _note(report.nodeid, report.longrepr)
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     if report.skipped:
-        _skipped.append(report.nodeid)
+        _note(report.nodeid, report.longrepr)
 
 
 @pytest.hookimpl(trylast=True)
@@ -29,5 +40,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     unexpected = sorted(set(_skipped) - EXPECTED_SKIPS)
     terminalreporter.write_line(f"{len(_skipped)} tests skipped, {len(unexpected)} unexpectedly")
+    if _without_shared:
+        terminalreporter.write_line(f"{len(_without_shared)} more skipped: {ABSENT}")
     for name in unexpected:
         terminalreporter.write_line(f"SKIPPED UNEXPECTEDLY {name}", red=True)

@@ -12,20 +12,25 @@ from click.shell_completion import CompletionItem
 
 from gsched import __version__
 from gsched_cli.errors import guarded
+from gsched_cli.output import speak_locale
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "submit": ("gsched_cli.commands.submit:submit", "Submit a batch job, as sbatch does."),
     "queue": ("gsched_cli.commands.queue:queue", "Show the queue in predicted order."),
+    "top": ("gsched_cli.commands.top:top", "Watch the queue live."),
     "show": ("gsched_cli.commands.show:show", "Show everything known of a job."),
     "why": ("gsched_cli.commands.why:why", "Say why a job waits and when it should start."),
     "cancel": ("gsched_cli.commands.cancel:cancel", "Cancel jobs, as scancel does."),
+    "requeue": ("gsched_cli.commands.requeue:requeue", "Start jobs again."),
     "history": ("gsched_cli.commands.history:history", "List past jobs."),
+    "eff": ("gsched_cli.commands.eff:eff", "Say how well a job used what it was given."),
     "predict": ("gsched_cli.commands.predict:predict", "Train and ask the run-time predictor."),
     "policy": ("gsched_cli.commands.policy:policy", "List and explain the scheduling policies."),
     "daemon": ("gsched_cli.commands.daemon:daemon", "Run and inspect the priority daemon."),
     "db": ("gsched_cli.commands.db:db", "Set up and fill the job-history database."),
     "doctor": ("gsched_cli.commands.doctor:doctor", "Check this machine and say how to mend it."),
     "testbed": ("gsched_cli.commands.testbed:testbed", "Run a private Slurm on this machine."),
+    "completion": ("gsched_cli.commands.completion:completion", "Let a shell complete words."),
 }
 """Command → (``module:object``, one line of help), in the order of ``gsched --help``."""
 
@@ -98,6 +103,9 @@ def run(arguments: Sequence[str]) -> int:
     if instruction:
         from click.shell_completion import shell_complete
 
+        from gsched_cli.completion import register
+
+        register()
         return shell_complete(cli, {}, "gsched", COMPLETE_VARIABLE, instruction)
     try:
         with cli.make_context("gsched", list(arguments)) as context:
@@ -110,6 +118,5 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> int:
     """Entry point: the exit code of the command line in sys.argv."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a locale's encoding must not stop an answer
-            stream.reconfigure(errors="backslashreplace")
+        speak_locale(stream)  # a locale's encoding must not stop an answer
     return guarded(lambda: run(sys.argv[1:]))

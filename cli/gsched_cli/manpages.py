@@ -196,6 +196,8 @@ def _text(line: str) -> str:
 
 
 def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, tuple | dict):
         return "[]" if isinstance(value, tuple) else "none"
     return f'"{value}"' if isinstance(value, str | Path) else str(value)

@@ -2,17 +2,24 @@
 
 Names, comments and paths come from strangers. Whatever could move a terminal's cursor, change its
 colours or reverse the reading order is shown as an escape (``\\x1b``, ``\\n``, ``\\u202e``).
-Nothing is ever coloured.
+Colours come from ``tables`` alone.
+
+Where the locale has no Unicode (``LC_ALL=C``), gsched's own signs have stand-ins (``->`` for an
+arrow) and letters of users are shown as escapes.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
 import re
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
+from typing import TextIO
 
 from gsched.model.job import UNLIMITED_S
 
@@ -21,6 +28,40 @@ MAX_CELL = 48
 MAX_LAST_CELL = 200
 
 _BEYOND_ASCII = re.compile(r"[^\n -~]")
+_ODD_WIDTH = re.compile("[\u0300-\U0010ffff]")  # before these, all take one column
+_STAND_INS = {"…": "...", "–": "-", "—": "-", "−": "-", "×": "x", "→": "->", "±": "+-", "≥": ">="}
+_ENCODING_ERRORS = "gsched"
+
+
+def speak_locale(stream: TextIO | None) -> None:
+    """Let `stream` print whatever there is, with stand-ins for what its encoding lacks.
+
+    Python speaks UTF-8 even in the C locale (PEP 538, 540), which most often is nobody's choice;
+    who asks for it by LC_ALL gets ASCII.
+    """
+    if stream is None or not hasattr(stream, "reconfigure"):
+        return
+    is_plain = os.environ.get("LC_ALL") in ("C", "POSIX")
+    stream.reconfigure(encoding="ascii" if is_plain else None, errors=_ENCODING_ERRORS)
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    chars = error.object[error.start : error.end]
+    return "".join(_STAND_INS.get(char) or _escape(char) for char in chars), error.end
+
+
+codecs.register_error(_ENCODING_ERRORS, _stand_in)
+
+
+def _encoding() -> str:
+    """The encoding of stdout: what it lacks must be replaced before widths are counted."""
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def _is_unicode(encoding: str) -> bool:
+    return encoding.lower().replace("-", "").startswith("utf")
 
 
 def emit_json(document: object) -> None:
@@ -33,11 +74,27 @@ def emit_json(document: object) -> None:
 
 
 def json_text(document: object) -> str:
-    """`document` as `emit_json` prints it, without the last line's end."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
+    """`document` as `emit_json` prints it, without the last line's end.
+
+    A key of an object has a line, and so has an item of a list: ``grep`` and ``diff`` work.
+    """
+    plain = not _is_unicode(_encoding())
+    encode = json.JSONEncoder(ensure_ascii=plain, allow_nan=False).encode
     return _BEYOND_ASCII.sub(
-        lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text
+        lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1],
+        _json_block(document, encode, "\n"),
     )
+
+
+def _json_block(value: object, encode: Callable[[object], str], line_end: str) -> str:
+    """JSON with a line for each key and item; `line_end` ends a line and indents the next one."""
+    inner = line_end + "  "
+    if isinstance(value, dict) and value:
+        items = [f"{encode(str(k))}: {_json_block(v, encode, inner)}" for k, v in value.items()]
+        return "{" + inner + f",{inner}".join(items) + line_end + "}"
+    if isinstance(value, list) and value and isinstance(value[0], dict | list):
+        return "[" + inner + f",{inner}".join(map(encode, value)) + line_end + "]"
+    return encode(value)
 
 
 def emit_table(
@@ -49,13 +106,19 @@ def emit_table(
     for row in rows:
         limits = (MAX_LAST_CELL if index == last else MAX_CELL for index in range(len(columns)))
         lines.append([safe_text(cell, limit) for cell, limit in zip(row, limits, strict=True)])
-    widths = [max(display_width(line[index]) for line in lines) for index in range(len(columns))]
+    widths = [max(map(display_width, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        cells = []
-        for index, cell in enumerate(line):
-            padding = " " * (widths[index] - display_width(cell))
-            cells.append(padding + cell if index in right else cell + padding)
-        print("  ".join(cells).rstrip())
+        print("  ".join(padded(line, widths, right)).rstrip())
+
+
+def padded(
+    cells: Sequence[str], widths: Sequence[int], right: Collection[int] = ()
+) -> Iterator[str]:
+    """The cells of one line of a table, filled up with spaces; a wider one stays as it is."""
+    for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        if not cell.isascii():
+            width += len(cell) - display_width(cell)
+        yield cell.rjust(width) if index in right else cell.ljust(width)
 
 
 def say(message: str) -> None:
@@ -73,9 +136,18 @@ def safe_text(text: str, width: int | None = None) -> str:
 
     With `width` it takes at most so many columns of a terminal, cut with ``…``.
     """
-    if not (text.isascii() and text.isprintable()):
+    if not text.isprintable():
         text = "".join(char if char.isprintable() else _escape(char) for char in text)
-    if width is None or (display_width(text) <= width and len(text) <= 2 * width):
+    if not text.isascii():
+        encoding = _encoding()
+        if not _is_unicode(encoding):
+            text = text.encode(encoding, _ENCODING_ERRORS).decode(encoding)
+    return text if width is None else cut(text, width)
+
+
+def cut(text: str, width: int) -> str:
+    """At most `width` columns of printable text; ``…`` (``+`` without Unicode) marks a cut."""
+    if display_width(text) <= width and len(text) <= 2 * width:
         return text
     kept, used = [], 0
     for char in text[: 2 * width - 1]:  # also bounds marks that take no column
@@ -83,12 +155,25 @@ def safe_text(text: str, width: int | None = None) -> str:
         if used > width - 1:
             break
         kept.append(char)
-    return "".join(kept) + "…"
+    return "".join(kept) + ("…" if _is_unicode(_encoding()) else "+")
+
+
+def escaped(text: str) -> str:
+    """`text` with each backslash and unprintable character as Python's escape: nothing is lost."""
+    text = text.replace("\\", "\\\\")
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
+    )
 
 
 def display_width(text: str) -> int:
     """Columns that `text` takes on a terminal: 2 for wide East Asian characters, 0 for marks."""
-    return len(text) if text.isascii() else sum(_char_width(char) for char in text)
+    if text.isascii():
+        return len(text)
+    return len(text) + sum(_char_width(char) - 1 for char in _ODD_WIDTH.findall(text))
 
 
 def local_time(epoch: float | None) -> str:
@@ -121,12 +206,23 @@ def count(number: int | None) -> str:
     return "-" if number is None else f"{number:,}"
 
 
+def memory(num_bytes: int) -> str:
+    """Bytes in the largest unit that leaves at least one: ``1.5G``, ``512M``, ``0``."""
+    size, unit = float(num_bytes), ""
+    for larger in "KMGTP":
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.1f}".removesuffix(".0") + unit
+
+
 def _escape(char: str) -> str:
     if unicodedata.category(char) == "Zs":
         return " "
     return char.encode("unicode_escape").decode("ascii")
 
 
+@lru_cache(maxsize=4096)
 def _char_width(char: str) -> int:
     if unicodedata.combining(char):
         return 0

@@ -65,12 +65,30 @@ class ConfigError(GschedError):
     exit_code = EXIT_CONFIG
 
 
-class SlurmCommandError(UnavailableError):
-    """A Slurm command failed. Carries its argument vector, exit status and stderr."""
+class FailedCommandError(GschedError):
+    """A command of Slurm has failed. Carries its argument vector, exit status and stderr."""
+
+    what = "failed"
 
     def __init__(self, argv: tuple[str, ...], status: int, stderr: str, hint: str = "") -> None:
         reason = " ".join(stderr.split()) or f"exit status {status}"
-        super().__init__(f"{argv[0]} failed: {reason}", hint)
+        super().__init__(f"{argv[0]} {self.what}: {reason}", hint)
         self.argv = argv
         self.status = status
         self.stderr = stderr
+
+
+class SlurmCommandError(FailedCommandError, UnavailableError):
+    """Slurm did not answer, or a command failed for a reason of its own."""
+
+
+class SlurmBusyError(FailedCommandError, TryAgainError):
+    """Slurm had no time for a command, or limits how often it is asked."""
+
+    what = "was put off, Slurm is busy"
+
+
+class SlurmDeniedError(FailedCommandError, PermissionDeniedError):
+    """Slurm refused a command to this user."""
+
+    what = "was refused"

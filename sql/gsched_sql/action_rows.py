@@ -7,8 +7,8 @@ from typing import Any
 
 from gsched.model.decision import Reason
 from gsched.model.journal import Change, ChangeState, JournalEntry
+from gsched.model.merge import part_of
 from gsched_sql.attempt_rows import job_key
-from gsched_sql.merge import part_of
 
 
 def row_of(

@@ -22,8 +22,8 @@ from sqlalchemy import (
 
 from gsched.model.history import AttemptRecord, Tres
 from gsched.model.job import JobKey, JobState
-from gsched_sql.logical_jobs import Attempt
-from gsched_sql.merge import (
+from gsched.model.logical_jobs import Attempt
+from gsched.model.merge import (
     PLAIN_FIELDS,
     STATUS,
     TRES_FIELDS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy import ColumnElement, Connection, Table, select
 
 from gsched.model.jobid import JobId
 from gsched.model.journal import ChangeState
@@ -26,7 +26,7 @@ def changes(
     query = (
         select(actions, rounds.c.policy, rounds.c.acting)
         .join(rounds, rounds.c.round_id == actions.c.round_id)
-        .where(actions.c.cluster_id == cluster_id, *_of_job(job))
+        .where(actions.c.cluster_id == cluster_id, *of_job(actions, job))
         .order_by(actions.c.decided_at.desc(), actions.c.id.desc())
         .limit(limit)
     )
@@ -50,11 +50,11 @@ def changes(
     ]
 
 
-def _of_job(job: JobId | None) -> list[ColumnElement[bool]]:
-    """An array's or het job's plain id means all of its parts."""
+def of_job(table: Table, job: JobId | None) -> list[ColumnElement[bool]]:
+    """Rows of a table with slots; an array's or het job's plain id means all of its parts."""
     if job is None:
         return []
-    c = actions.c
+    c = table.c
     found = [c.job_id == job.job_id]
     if job.array_task is not None:
         found.append(c.array_task == job.array_task)

@@ -11,17 +11,18 @@ from sqlalchemy import Engine
 
 from gsched.model.history import AttemptRecord, Batch, Reject
 from gsched.model.jobid import JobId
+from gsched.model.merge import Part
+from gsched.model.past import HistoryFilter, HistoryJob
+from gsched.model.user_request import UserRequest
 from gsched_sql import audit, ingest, job_queries, migrate, stats
 from gsched_sql.engine import location, open_engine, reading, writing
 from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
-from gsched_sql.merge import Part
 from gsched_sql.names import cluster_id, cluster_names
+from gsched_sql.requests import SqlRequests, list_requests
 from gsched_sql.schema import REVISION
 from gsched_sql.values import (
     AuditRow,
-    HistoryFilter,
-    HistoryJob,
     HistoryStats,
     IngestSummary,
     InitResult,
@@ -176,3 +177,15 @@ class History:
         with reading(self._engine) as conn:
             known = cluster_id(conn, cluster)
             return [] if known is None else audit.changes(conn, cluster, known, job, since, limit)
+
+    def request_store(self) -> SqlRequests:
+        """The requests of users in this database."""
+        return SqlRequests(self._engine)
+
+    def requests(
+        self, cluster: str, job: JobId | None = None, limit: int = 100
+    ) -> list[UserRequest]:
+        """Captured requests, newest first, of one job (as in `audit`) or all."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            return [] if known is None else list_requests(conn, cluster, known, job, limit)

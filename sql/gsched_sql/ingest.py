@@ -8,12 +8,12 @@ from sqlalchemy import Connection, insert, select, update
 
 from gsched.errors import GschedError
 from gsched.model.history import AttemptRecord, Batch, Reject
+from gsched.model.logical_jobs import Attempt, chain
+from gsched.model.merge import AttemptKey, Claimed, Slot, fold, join, numbers_of
 from gsched_sql import schema, standings
 from gsched_sql.attempt_rows import load_slots, update_attempts, write_new_attempts
 from gsched_sql.columns import text_digest
 from gsched_sql.job_rows import JobRows
-from gsched_sql.logical_jobs import Attempt, chain
-from gsched_sql.merge import AttemptKey, Claimed, Slot, fold, join, numbers_of
 from gsched_sql.names import chunks, intern
 from gsched_sql.values import IngestSummary
 

@@ -9,11 +9,12 @@ from sqlalchemy import ColumnElement, Connection, Select, literal, or_, select
 
 from gsched.model.history import PastJob
 from gsched.model.job import JobState
+from gsched.model.merge import Part, part_of
+from gsched.model.past import HistoryFilter, HistoryJob
 from gsched_sql.attempt_rows import in_slots, job_key, records_of_jobs
-from gsched_sql.merge import Part, part_of
 from gsched_sql.names import chunks, find
 from gsched_sql.schema import attempts, clusters, jobs, tenants, users
-from gsched_sql.values import HistoryFilter, HistoryJob, LiveAttempt, PastJobs
+from gsched_sql.values import LiveAttempt, PastJobs
 
 _SLOTS_A_READ = 5000
 

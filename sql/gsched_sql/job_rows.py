@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from gsched.model.logical_jobs import LogicalJob
+from gsched.model.merge import Part
 from gsched_sql.attempt_rows import in_slots
-from gsched_sql.logical_jobs import LogicalJob
-from gsched_sql.merge import Part
 from gsched_sql.names import chunks
 from gsched_sql.schema import jobs
 

@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from gsched.model.job import JobKey, Prediction
+from gsched.model.merge import Part, part_of
 from gsched_sql import schema
 from gsched_sql.attempt_rows import in_slots
-from gsched_sql.merge import Part, part_of
 from gsched_sql.names import chunks, intern
 from gsched_sql.schema import prediction_quantiles
 from gsched_sql.schema import predictions as table

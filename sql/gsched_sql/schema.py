@@ -1,9 +1,10 @@
 """The tables of the job history, portable to SQLite, PostgreSQL and MariaDB.
 
 Times are UTC epoch seconds, durations seconds, memory bytes. `array_task` and `het_offset` hold
-NO_PART where a job has none, because NULLs would defeat the unique keys. (cluster, job_id,
-array_task, het_offset) is a *slot*: the place in Slurm that one id names. Slots are used again
-after an id wraps around; (slot, epoch) is a logical job, (slot, submit_time) an attempt.
+NO_PART (of ``gsched.model.merge``) where a job has none, because NULLs would defeat the unique
+keys. (cluster, job_id, array_task, het_offset) is a *slot*: the place in Slurm that one id names.
+Slots are used again after an id wraps around; (slot, epoch) is a logical job, (slot, submit_time)
+an attempt.
 
 A change here needs a new revision in ``migrations/versions`` and in REVISION.
 """
@@ -29,11 +30,8 @@ from sqlalchemy import (
 
 from gsched_sql.columns import KeptText, RowId
 
-REVISION = "0001"
+REVISION = "0002"
 """The alembic revision that these tables are."""
-
-NO_PART = -1
-"""Stands for "no array task" and "no het component"."""
 
 metadata = MetaData(
     naming_convention={
@@ -222,6 +220,21 @@ standings = _table(
     PrimaryKeyConstraint(*SLOT, "epoch", "channel"),
 )
 """What gsched's values on present jobs are: `actions` folded, so that a round reads few rows."""
+
+requests = _table(
+    "requests",
+    Column("id", RowId, primary_key=True),
+    *_slot(),
+    Column("epoch", BigInteger, nullable=False),
+    Column("user_id", RowId, ForeignKey("users.id"), nullable=False),
+    Column("token", KeptText, nullable=False),
+    Column("wants", KeptText, nullable=False),  # JSON
+    Column("unknown", Integer, nullable=False),
+    Column("first_seen", BigInteger, nullable=False),
+    Index("ix_requests_job", *SLOT, "epoch"),
+    Index("ix_requests_first_seen", "cluster_id", "first_seen"),
+)
+"""What users asked of gsched, from their jobs' comments; the last request of a job counts."""
 
 audit_events = _table(
     "audit_events",

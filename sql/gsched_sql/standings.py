@@ -27,8 +27,8 @@ from sqlalchemy import (
 
 from gsched.model.job import JobKey
 from gsched.model.journal import ChangeState, Standing
+from gsched.model.merge import Part
 from gsched_sql.attempt_rows import in_slots, job_key
-from gsched_sql.merge import Part
 from gsched_sql.names import chunks
 from gsched_sql.schema import SLOT, actions, jobs, predictions, standings
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from gsched.model.history import AttemptRecord, PastJob
-from gsched.model.job import JobKey, JobState
+from gsched.model.history import PastJob
 from gsched.model.journal import Change, ChangeState
 
 
@@ -96,56 +95,6 @@ class PastJobs:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryFilter:
-    """Which jobs to list; empty = all. Newest first by first submit.
-
-    `since`/`until` choose jobs that were waiting or running in that time. `names` are whole names.
-    """
-
-    users: tuple[str, ...] = ()
-    tenants: tuple[str, ...] = ()
-    partitions: tuple[str, ...] = ()
-    states: tuple[JobState, ...] = ()
-    names: tuple[str, ...] = ()
-    since: int | None = None
-    until: int | None = None
-    job_id: int | None = None
-    array_task: int | None = None
-    het_offset: int | None = None
-    limit: int | None = None
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryJob:
-    """One logical job with its attempts, oldest first. None = nobody has told.
-
-    `start_time`, `end_time`, `duration_s` and `state` are of the last attempt; `end_time` is None
-    until the job has ended. `queueing_s` counts from the first submit to the last start, without
-    the seconds that earlier attempts ran. `gpu_time_s` is over all attempts.
-    """
-
-    key: JobKey
-    user: str | None
-    tenant: str | None
-    partition: str | None
-    qos: str | None
-    name: str | None
-    state: JobState
-    state_text: str
-    start_time: int | None
-    end_time: int | None
-    time_limit_s: int | None
-    num_nodes: int | None
-    num_cpus: int | None
-    num_gpus: int | None
-    queueing_s: int | None
-    duration_s: int | None
-    gpu_time_s: int | None
-    attempts: tuple[AttemptRecord, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryStats:
     """What the database holds.
 
@@ -180,52 +129,3 @@ class AuditRow:
     settled_at: int | None
     detail: str
     transitions: tuple[tuple[int, str, str], ...] = ()  # (time, state, detail)
-
-
-def history_document(job: HistoryJob) -> dict[str, Any]:
-    """A job as JSON: times epoch seconds, durations seconds, null = nobody has told."""
-    return {
-        "job": job.key.slurm_id,
-        "cluster": job.key.cluster,
-        "user": job.user,
-        "account": job.tenant,
-        "partition": job.partition,
-        "qos": job.qos,
-        "name": job.name,
-        "state": job.state.value,
-        "state_text": job.state_text,
-        "num_gpus": job.num_gpus,
-        "num_cpus": job.num_cpus,
-        "num_nodes": job.num_nodes,
-        "time_limit_s": job.time_limit_s,
-        "submit_time": job.key.epoch,
-        "start_time": job.start_time,
-        "end_time": job.end_time,
-        "queueing_s": job.queueing_s,
-        "duration_s": job.duration_s,
-        "gpu_time_s": job.gpu_time_s,
-        "attempts": [_attempt_document(a) for a in job.attempts],
-    }
-
-
-def _attempt_document(attempt: AttemptRecord) -> dict[str, Any]:
-    start, end = attempt.start_time, attempt.end_time
-    return {
-        "submit_time": attempt.submit_time,
-        "eligible_time": attempt.eligible_time,
-        "start_time": start,
-        "end_time": end,
-        "duration_s": None if start is None or end is None else end - start,
-        "state": attempt.state.value,
-        "state_text": attempt.state_text,
-        "exit_code": attempt.exit_code,
-        "exit_signal": attempt.exit_signal,
-        "num_gpus": attempt.num_gpus,
-        "num_cpus": attempt.num_cpus,
-        "num_nodes": attempt.num_nodes,
-        "node_list": attempt.node_list,
-        "restarts": attempt.restarts,
-        "source": attempt.source,
-        "requested": {t.name: t.count for t in attempt.requested},
-        "allocated": {t.name: t.count for t in attempt.allocated},
-    }

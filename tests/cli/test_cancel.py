@@ -44,3 +44,33 @@ def test_without_a_job_nothing_is_asked_of_slurm(gsched, scancel):
 def test_help_is_ours(gsched, scancel):
     assert gsched("cancel", "--help").stdout.startswith("Usage: gsched cancel JOB...")
     assert scancel.calls == []
+
+
+@pytest.mark.parametrize("args", [["--json", "7"], ["7", "--json", "-v"]])
+def test_json_is_for_a_dry_run(gsched, scancel, args):
+    done = gsched("cancel", *args)
+    assert (done.returncode, done.stdout, scancel.calls) == (2, "", [])
+    assert "--json goes with --dry-run" in done.stderr
+
+
+def test_the_argument_of_an_option_is_none_of_our_words(gsched, scancel):
+    gsched("cancel", "-n", "--dry-run", "7", "--user", "--help")
+    assert [call["argv"] for call in scancel.calls] == [
+        ["-n", "--dry-run", "7", "--user", "--help"]
+    ]
+
+
+def test_a_dry_run_asks_squeue_and_not_scancel(gsched, scancel, stand_in):
+    squeue = stand_in("squeue")
+    done = gsched("cancel", "--dry-run", "7")
+    assert (done.returncode, done.stdout) == (0, "JOB  USER  PARTITION  STATE  NAME\n")
+    assert (len(squeue.calls), scancel.calls) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "args", [["-t", "RUNNING,PENDING"], ["-t", "COMPLETED"], ["-t", "X"], ["-w", "n[1"]]
+)
+def test_a_dry_run_refuses_what_scancel_would_refuse(gsched, stand_in, args):
+    squeue = stand_in("squeue")
+    done = gsched("cancel", "--dry-run", *args)
+    assert (done.returncode, done.stdout, squeue.calls) == (2, "", [])

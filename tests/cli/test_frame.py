@@ -39,8 +39,8 @@ def test_version(gsched):
     ("args", "stderr"),
     [
         (
-            ["queu"],
-            "gsched: error: no such command 'queu'. Did you mean 'queue'?\n"
+            ["histroy"],
+            "gsched: error: no such command 'histroy'. Did you mean 'history'?\n"
             "hint: see `gsched --help`\n",
         ),
         (["zzz"], "gsched: error: no such command 'zzz'\nhint: see `gsched --help`\n"),
@@ -50,9 +50,9 @@ def test_version(gsched):
             "hint: see `gsched --help`\n",
         ),
         (
-            ["queue", "--jsno"],
+            ["why", "--jsno"],
             "gsched: error: no such option '--jsno'. Did you mean '--json'?\n"
-            "hint: see `gsched queue --help`\n",
+            "hint: see `gsched why --help`\n",
         ),
         (
             ["\x1b[31m\n\u202equeue"],

@@ -47,10 +47,19 @@ def test_init_says_what_it_did_and_is_content_the_second_time(gsched):
 
 
 def test_without_a_database_every_command_says_how_to_make_one(gsched):
-    for words in (["history"], ["db", "stats"], ["db", "ingest"]):
+    for words in (["db", "stats"], ["db", "ingest"]):
         answer = gsched(*words)
         assert (answer.returncode, answer.stdout) == (78, ""), words
         assert answer.stderr.endswith("hint: run `gsched db init`\n")
+
+
+def test_history_without_a_database_asks_slurm(gsched, stand_in):
+    stand_in("scontrol").answers("ClusterName = alpha\nAccountingStorageType = (null)\n")
+    stand_in("squeue").answers("")
+    answer = gsched("history")
+    assert (answer.returncode, answer.stdout) == (69, "")
+    assert "this host has no history database, this cluster no slurmdbd" in answer.stderr
+    assert answer.stderr.endswith("`gsched db init` begins one\n")
 
 
 def test_history_shows_hostile_names_harmlessly(filled):

@@ -14,7 +14,7 @@ from .conftest import PROGRAM
 
 HEAVY = {
     "pandas", "numpy", "scipy", "sklearn", "skops", "rapidfuzz", "torch", "ortools",
-    "sqlalchemy", "alembic", "importlib.metadata", "asyncio", "multiprocessing",
+    "sqlalchemy", "alembic", "importlib.metadata", "asyncio", "multiprocessing", "textual", "rich",
 }  # fmt: skip
 
 STARTS = {

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -104,13 +107,13 @@ def test_without_sbatch_the_error_says_so(gsched, tmp_path):
     assert done.stderr.startswith("gsched: error: sbatch not found on PATH\nhint: ")
 
 
-def test_sbatch_killed_by_a_signal_is_told_as_a_shell_does(gsched, tmp_path, environment):
+def test_sbatch_killed_by_a_signal_is_seen_by_the_caller(gsched, tmp_path, environment):
     program = tmp_path / "bin" / "sbatch"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\nkill -KILL $$\n")
     program.chmod(0o755)
     environment["PATH"] = f"{program.parent}:{environment['PATH']}"
-    assert gsched("submit", "--wrap", "x").returncode == 128 + signal.SIGKILL
+    assert gsched("submit", "--wrap", "x").returncode == -signal.SIGKILL
 
 
 def test_ctrl_c_while_sbatch_waits_leaves_its_exit_code(tmp_path, environment):
@@ -132,3 +135,81 @@ def test_ctrl_c_while_sbatch_waits_leaves_its_exit_code(tmp_path, environment):
         process.send_signal(signal.SIGINT)
         code = process.wait()  # with its stdin open: only the signal ends the stand-in
         assert (code, process.stdout.read(), process.stderr.read()) == (7, b"", b"")
+
+
+def test_while_an_answer_is_awaited_sbatchs_words_are_there_at_once(tmp_path, environment):
+    """A script that reads them need not wait for gsched."""
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho Submitted batch job 7\nread line\nexit 9\n")
+    program.chmod(0o755)
+    environment["PATH"] = f"{program.parent}:{environment['PATH']}"
+    with subprocess.Popen(
+        [PROGRAM, "submit", "--gs-wait=1", "--gs-phase=eval", "--wrap", "x"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as process:
+        assert process.stdout.readline() == b"Submitted batch job 7\n"
+        out, err = process.communicate(b"\n")  # only now sbatch may end
+    assert (process.returncode, out, err) == (9, b"", b"")
+
+
+def test_a_broken_configuration_stops_waiting_but_no_plain_submission(gsched, sbatch, tmp_path):
+    config = tmp_path / "gsched.toml"
+    config.write_text("nonsense\n")
+    variables = {"GSCHED_CONFIG": str(config)}
+    done = gsched("submit", "--gs-wait=1", "--gs-phase=eval", "job.sh", environ=variables)
+    assert (done.returncode, sbatch.calls) == (78, [])
+    sbatch.answers("Submitted batch job 7\n")
+    done = gsched("submit", "job.sh", environ=variables)
+    assert (done.returncode, done.stdout) == (0, "Submitted batch job 7\n")
+    assert done.stderr.startswith("gsched: warning: gsched's configuration is not obeyed: ")
+
+
+def test_a_standing_opt_out_of_the_users_own_configuration(gsched, sbatch, environment):
+    config = Path(environment["HOME"], ".config", "gsched", "gsched.toml")
+    config.parent.mkdir(parents=True)
+    config.write_text("[submit]\nopt_out = true\n")
+    gsched("submit", "job.sh")
+    assert sbatch.calls[0]["argv"] == ["--comment=gs1{none}", "job.sh"]
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("source", ["job.sh", "--wrap=x", ""])
+def test_closed_streams_are_closed_for_sbatch_as_well(tmp_path, environment, closed, source):
+    """And it is called once, whatever its code."""
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nls /proc/$$/fd >>{tmp_path}/open; exit 42\n")
+    program.chmod(0o755)
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    environment["PATH"] = f"{program.parent}:{environment['PATH']}"
+
+    def still_open(command):
+        argv = ["bash", "-c", f"{command} {source} {closed}"]
+        done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, check=False)
+        assert done.returncode == 42
+        found = (tmp_path / "open").read_text().split()
+        (tmp_path / "open").unlink()
+        return [number for number in found if number in "012"]
+
+    expected = still_open("sbatch")
+    if source == "":  # what was read from standard input lies there again
+        expected = sorted({"0", *expected})
+    assert still_open(f"{PROGRAM} submit") == expected
+
+
+def test_what_only_waiting_needs_is_not_loaded_by_a_plain_submission(sbatch, tmp_path, environment):
+    argv = [sys.executable, "-X", "importtime", PROGRAM, "submit", "--gs-phase=eval", "job.sh"]
+    done = subprocess.run(
+        argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    names = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
+    assert "gsched.app.submit" in names
+    assert {n for n in names if n.startswith(("gsched.daemon", "gsched.app."))} == {
+        "gsched.app.submit",
+        "gsched.app.nested_submit",
+    }
+    assert len(sbatch.calls) == 1

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pytest
+from support.requests import MemoryRequests
 from support.sim import job, nodes
 from support.site import Site, fresh_site
 
 from gsched.config.settings import DaemonSettings
+from gsched.daemon.requests import RequestBook
 from gsched.daemon.site_factor import scale_for
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.memory_journal import MemoryJournal
@@ -112,6 +114,7 @@ class LiveHarness:
             settings,
             lambda rows: [r.submit_time for r in rows],
             self.now,
+            RequestBook(MemoryRequests()),
         )
         self._site = site
         site.arm.fill()

@@ -8,14 +8,13 @@ import time
 
 import pytest
 
-from gsched.errors import SlurmCommandError, UnavailableError, UsageError
+from gsched.errors import UnavailableError, UsageError
 from gsched.model.job import Capability, JobState
 from gsched.slurm import wire
 from gsched.slurm.client import MAX_SITE_FACTOR, CommandClient
 from gsched.slurm.exclusions import Rules, exclusions
 from gsched.slurm.jobcomp import read_filetxt
 from gsched.slurm.records import FreeText
-from gsched.testbed.cluster import Testbed
 from gsched.testbed.wait import wait_for
 
 pytestmark = pytest.mark.slurm
@@ -143,7 +142,7 @@ def test_hostile_names_shift_no_column(client, bed):
         long: FreeText("n" * 1024, "c" * 1024),
         plain: FreeText("plain", ""),
     }
-    assert wire.read(texts[evil].comment).opt_out
+    assert wire.read(texts[evil].comment).wants.opt_out
     seen = rows(client)
     assert [seen[str(job)].user for job in (evil, long, plain)] == [OWN_USER] * 3
     assert not accounts or seen[str(evil)].tenant == "x|y z"
@@ -321,61 +320,6 @@ def test_the_file_of_finished_jobs(client, bed):
 
 
 def test_a_cluster_without_slurmdbd_has_no_accounting(client, bed):
-    with pytest.raises(UnavailableError, match="no slurmdbd"):
-        client.accounting(0, int(time.time()))
-
-
-def test_a_controller_that_is_gone(fresh_bed, monkeypatch):
-    bed = fresh_bed(num_nodes=1, extra_conf=("MessageTimeout=2",))
-    client = client_of(bed, monkeypatch)
-    job = held(bed)
-    bed.kill_slurmctld()
-    for call in (client.queue, client.priorities, client.config, client.nodes):
-        with pytest.raises(SlurmCommandError, match="Unable to contact") as caught:
-            call()
-        assert "scontrol ping" in caught.value.hint
-    with pytest.raises(SlurmCommandError) as caught:
-        client.set_site_factors([(str(job), 5)])
-    assert "scontrol ping" in caught.value.hint
-    bed.start_slurmctld()
-    assert str(job) in rows(client)
-
-
-def test_attempts_from_slurmdbd(monkeypatch):
-    with Testbed.temporary(num_nodes=2, accounting="slurmdbd") as bed:
-        client = client_of(bed, monkeypatch)
-        began = int(time.time()) - 60
-        ended = submit(bed, "--gpus=2", f"--job-name={EVIL}", script="exit 3")
-        requeued = submit(bed, "--gpus=1", "--job-name=requeued")
-        wait_for(lambda: rows(client)[str(requeued)].state is JobState.RUNNING, "the job to run")
-        bed.run(["scontrol", "requeue", str(requeued)])
-        never = held(bed, "--job-name=never")
-        bed.run(["scancel", str(never)])
-
-        def attempts():
-            batch = client.accounting(began, int(time.time()) + 60)
-            assert batch.rejects == ()
-            assert batch.rows_in == len(batch.records) + batch.rows_skipped
-            found = {}
-            for record in batch.records:
-                found.setdefault(record.job_id, []).append(record)
-            is_complete = (
-                len(found.get(requeued, ())) == 2
-                and found.get(ended, [None])[0].end_time is not None
-                and never in found
-            )
-            return found if is_complete else None
-
-        found = wait_for(attempts, "sacct to know all attempts")
-        (record,) = found[ended]
-        assert record.name == EVIL.replace('"', "`")  # slurmdbd keeps no quotation marks
-        assert (record.num_gpus, record.exit_code) == (2, 3)
-        assert (record.cluster, record.state) == (bed.spec.cluster, JobState.FAILED)
-        first, second = found[requeued]
-        assert (first.state, second.state.is_terminal) == (JobState.REQUEUED, False)
-        assert first.submit_time < second.submit_time
-        (record,) = found[never]
-        assert (record.state, record.start_time) == (JobState.CANCELLED, None)
-        assert client.privilege("games") == "user"
-        job = held(bed, "--gpus=2")
-        assert rows(client)[str(job)].num_gpus == 2
+    for ask in (client.accounting, client.accounting_chunks):
+        with pytest.raises(UnavailableError, match="no slurmdbd"):
+            ask(0, int(time.time()))

@@ -19,6 +19,7 @@ COMMANDS = (
     ("queue",),
     ("show", "3"),
     ("why", "3"),
+    ("eff", "3"),
     ("history",),
     ("db", "init"),
     ("db", "ingest"),

@@ -102,6 +102,7 @@ def test_why_says_when_a_job_can_never_start(site: Site) -> None:
     assert site.ok("why", str(doomed)) == (
         f"{doomed} can never start: the job that it depends on ended the wrong way. "
         "Cancel it, or update its dependency.\n"
+        f"  depends on     waits until {late} has ended well; it is CANCELLED now: it never will\n"
     )
     wide = site.submit("d5", 8, "games", "--nodes=2")
     site.slurm("scontrol", "update", "partitionname=gpu", "nodes=gn01")
@@ -193,7 +194,8 @@ def test_the_audit_needs_no_slurmctld(site: Site) -> None:
     rows = site.json("daemon", "audit")
     assert {int(row["job"]) for row in rows} <= set(ids)
     assert {row["state"] for row in rows} == {"confirmed"}
-    assert site.gsched("queue").returncode == 69
+    impatient = {"GSCHED_SLURM_COMMAND_TIMEOUT_S": "15"}
+    assert site.gsched("queue", env=impatient).returncode == 69
 
 
 def test_users_of_a_closed_state_folder_get_findings_and_no_traceback(site: Site) -> None:

@@ -35,7 +35,7 @@ def test_the_tour_works_as_written() -> None:
     for seen in (
         "Submitted batch job 1\n",
         "RANK  JOBID",
-        '1 "wrap" held by its user',
+        '1 "wrap" is held by its user',
         "ok    Slurm: ",
     ):
         assert seen in done.stdout

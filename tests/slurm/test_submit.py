@@ -6,19 +6,22 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from gsched.app.submit import find_script
+from gsched.app.submit import find_script, first_comment
 from gsched.jobscript.command_line import SBATCH, scan
+from gsched.jobscript.directives import read_directives
 from gsched.testbed.wait import wait_for
 
 pytestmark = pytest.mark.slurm
 
 GSCHED = str(Path(sys.executable).with_name("gsched"))
 NOT_IN_EVERY_RELEASE = {
-    "consolidate-segments", "container-id", "extra", "ntasks-per-tres", "oom-kill-step", "power",
-    "prefer", "resv-ports", "segment", "spread-segments", "stepmgr", "tres-bind", "tres-per-task",
+    "consolidate-segments", "container-id", "container-type", "extra", "ntasks-per-tres",
+    "oom-kill-step", "power", "prefer", "resv-ports", "segment", "spread-segments", "stepmgr",
+    "tres-bind", "tres-per-task",
 }  # fmt: skip
 
 
@@ -142,50 +145,133 @@ def test_a_script_from_standard_input_reaches_the_job(bed, folder):
     assert "echo from stdin" in bed.run(["scontrol", "write", "batch_script", str(job), "-"]).stdout
 
 
-def test_a_script_behind_a_pipe_is_handed_on(bed, folder):
-    shell = f"{GSCHED} submit --parsable --hold <(printf '#!/bin/sh\\ntrue\\n')"
-    done = bed.run(["bash", "-c", shell])
+def test_a_script_behind_a_pipe_is_read_like_any_other(bed, folder):
+    script = r"#!/bin/sh\n#GSCHED --gs-none\ntrue\n"
+    done = bed.run(["bash", "-c", f"{GSCHED} submit --parsable --hold <(printf '{script}')"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shown(bed, int(done.stdout), "Comment") == "gs1{none}"
+
+
+def pieces_of_a_directive(random):
+    """What may follow ``--comment=`` in a script, odd but with its quotes closed."""
+
+    def piece():
+        kind = random.randrange(8)
+        if kind == 0:
+            return "\\" + random.choice("ab \"'\\#\t")
+        if kind == 1:
+            return "'" + "".join(random.choices('ab "#', k=random.randrange(4))) + "'"
+        if kind == 2:
+            return '"' + "".join(random.choices("ab '#\t", k=random.randrange(4))) + '"'
+        return random.choice(["a", "b=", "é", "#", "\\", "\u00a0", "$x"])
+
+    text = "".join(piece() for _ in range(random.randrange(8)))
+    return text + random.choice(["", "", "  ", "\t", " # c 'x", " -H", " '' -N9"])
+
+
+def test_odd_directives_are_read_as_sbatch_reads_them(bed, folder):
+    """Random ones against the comment that sbatch itself makes of them."""
+    random = Random(20_261_129)
+    seen = 0
+    for _ in range(150):
+        marks = [
+            "#SBATCH --comment=",
+            "#SBATCH -H --comment ",
+            "#SBATCH--comment=",
+            "#SBATCH\t--com=",
+        ]
+        lines = [random.choice(marks) + pieces_of_a_directive(random) for _ in range(2)]
+        text = "\n".join(["#!/bin/sh", *lines, random.choice(["", "  # x", "#"]), "true", ""])
+        (folder / "job.sh").write_text(text)
+        done = bed.run(["sbatch", "--parsable", "--hold", "job.sh"], cwd=folder)
+        if done.returncode != 0:
+            continue
+        seen += 1
+        record = bed.run(["scontrol", "show", "job", "-o", done.stdout.strip()]).stdout
+        comment = re.search(r" Comment=(.*) StdErr=", record)
+        sections = [scan(words, SBATCH) for words in read_directives(text, "job.sh").sbatch]
+        expected = comment[1].removesuffix(" ") if comment else ""
+        assert first_comment([], sections) == expected, text
+    assert seen > 60
+
+
+def test_nothing_of_the_outer_job_is_in_the_inner_one(bed, folder):
+    """Submitted from inside a job with GPUs, bindings and variables, or from outside: the same."""
+    (folder / "inner.sh").write_text("#!/bin/sh\nenv -0 >$1.part\nmv $1.part $1\n")
+    inner = "submit -c1 -J inner -o /dev/null -w gn01 inner.sh"
+    (folder / "outer.sh").write_text(
+        "#!/bin/sh\n"
+        "export SBATCH_CPU_BIND_TYPE=mask_cpu: SLURM_CPU_BIND=mask_cpu:0x1 SBATCH_QOS=normal\n"
+        f"{GSCHED} {inner} nested 2>said\n"
+        f"srun -n1 --overlap {GSCHED} {inner} from-a-step\n"
+    )
+    outer = ["sbatch", "-n2", "-c2", "--gres=gpu:2", "-J", "outer", "-o", "out", "outer.sh"]
+    done = bed.run(outer, cwd=folder, extra_env={"SBATCH_TIMELIMIT": "9", "SBATCH_HINT": "x"})
+    assert done.returncode != 0  # sbatch obeys its variables
+    done = bed.run(outer, cwd=folder, extra_env={"SBATCH_TIMELIMIT": "9"})
     assert done.returncode == 0, done.stderr
-    assert "no regular file" in done.stderr
-
-
-def test_a_submission_from_inside_a_job_starts_clean(bed, folder):
-    """What Slurm told the outer job (its id, its binding) is not in the inner job's way."""
-    (folder / "inner.sh").write_text("#!/bin/sh\nenv >$1.part\nmv $1.part $1\n")
-    inner = "submit -c1 -J inner -o /dev/null inner.sh"
-    (folder / "outer.sh").write_text(f"#!/bin/sh\n{GSCHED} {inner} nested\n")
-    for argv in (
-        ["sbatch", "-c2", "-J", "outer", "-o", "/dev/null", "outer.sh"],
-        [GSCHED, *inner.split(), "direct"],
-    ):
-        done = bed.run(argv, cwd=folder)
-        assert done.returncode == 0, done.stderr
-    wait_for(lambda: all((folder / n).exists() for n in ("nested", "direct")), "both jobs", 60)
-    nested, direct = slurm_variables(folder / "nested"), slurm_variables(folder / "direct")
+    done = bed.run(
+        [GSCHED, *inner.split(), "direct"], cwd=folder, extra_env={"SBATCH_QOS": "normal"}
+    )
+    assert done.returncode == 0, done.stderr
+    names = ("nested", "from-a-step", "direct")
+    wait_for(lambda: all((folder / n).exists() for n in names), "the three inner jobs", 60)
+    nested, stepped, direct = (variables(folder / name) for name in names)
     assert nested["SLURM_JOB_NAME"] == "inner"
-    assert nested["SLURM_CPUS_PER_TASK"] == "1"
-    assert nested.keys() == direct.keys()
+    assert nested["SBATCH_QOS"] == "normal"
+    assert (folder / "said").read_text() == (
+        "gsched: warning: SBATCH_TIMELIMIT: not passed on from inside a job, "
+        "it may be the outer job's\n"
+    )
+    for found in (nested, stepped):
+        assert {n: v for n, v in found.items() if direct.get(n) != v} == {}
+        assert direct.keys() - found.keys() == set()
 
 
-def slurm_variables(path):
-    variables = dict(line.partition("=")[::2] for line in path.read_text().splitlines())
-    return {n: v for n, v in variables.items() if n.startswith(("SLURM", "SBATCH_"))}
+def variables(path):
+    """The environment of a job without what is another number in every job or shell."""
+    pairs = (entry.partition("=")[::2] for entry in path.read_text().split("\0") if entry)
+    own = {"SLURM_JOB_ID", "SLURM_JOBID", "SLURM_TASK_PID", "SLURM_RLIMIT_NOFILE", "_", "PWD",
+           "SLURM_SUBMIT_HOST"}  # fmt: skip
+    return {name: value for name, value in pairs if name not in own}
 
 
-def test_exit_codes_are_sbatchs_own(bed, folder):
-    done = bed.run([GSCHED, "submit", "--wait", "--wrap", "exit 42"])
-    assert done.returncode == 42
-    for argv in (
-        ["-p", "nosuch", "--wrap", "true"],
-        ["--nosuch"],
-        ["nosuch.sh"],
-        ["--wrap", "true", "x"],
-    ):
-        ours = bed.run([GSCHED, "submit", *argv])
+def test_a_login_node_with_the_client_commands_alone(bed, folder, tmp_path):
+    """No HOME, no configuration of gsched, nothing on PATH but sbatch."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / "sbatch").symlink_to("/usr/bin/sbatch")
+    (folder / "job.sh").write_text("#!/bin/sh\n#GSCHED --gs-none\ntrue\n")
+    environ = {"PATH": f"{folder}/bin", "SLURM_CONF": str(bed.layout.slurm_conf)}
+    interpreter = [sys.executable, GSCHED]
+    argv = ["/usr/bin/env", "-i", *(f"{k}={v}" for k, v in environ.items()), *interpreter]
+    done = bed.run([*argv, "submit", "--parsable", "-H", "--nosuch-but-known=1", "job.sh"])
+    assert (done.returncode, done.stdout) == (255, "")
+    done = bed.run([*argv, "submit", "--parsable", "-H", "job.sh"], cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shown(bed, int(done.stdout), "Comment") == "gs1{none}"
+
+
+def test_waiting_for_an_answer_where_no_daemon_is(bed, folder):
+    waited = [GSCHED, "submit", "--gs-wait=1", "--gs-phase=eval", "-H", "-a", "0-3%2"]
+    done = bed.run([*waited, "--wrap", "true"])
+    assert done.returncode == 75
+    job = re.fullmatch(r"Submitted batch job (\d+)\n", done.stdout)[1]
+    assert "gsched: no answer" in done.stderr
+    assert done.stderr.endswith(f"gsched: job {job} stays in the queue\n")
+    assert shown(bed, job, "JobState").startswith("PENDING ")
+    done = bed.run([*waited, "--gs-else=cancel", "--parsable", "--wrap", "true"])
+    assert done.returncode == 75
+    job = done.stdout.strip()
+    assert done.stderr.endswith(f"gsched: job {job} is cancelled\n")
+    assert shown(bed, job, "JobState").startswith("CANCELLED ")
+
+
+def test_waiting_changes_no_code_of_a_failing_sbatch(bed, folder):
+    for argv in (["-p", "nosuch", "--wrap", "true"], ["nosuch.sh"], ["--nosuch"]):
         theirs = bed.run(["sbatch", *argv])
-        assert (ours.returncode, ours.stdout, ours.stderr) == (
+        done = bed.run([GSCHED, "submit", "--gs-wait=1", "--gs-phase=eval", *argv])
+        assert (done.returncode, done.stdout, done.stderr) == (
             theirs.returncode,
             theirs.stdout,
             theirs.stderr,
         )
-        assert ours.returncode != 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gsched.model.cluster import NodeView, PartitionView
+from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.job import JobState
+from gsched.slurm.parse_limits import NodeDemand
 from gsched.slurm.records import FreeText, PriorityRow, QueueListing, QueueRow, SlurmConfig
 
 
@@ -51,9 +52,11 @@ def row(raw_id: int, **facts: Any) -> QueueRow:
     return QueueRow(**(waiting | facts))
 
 
-def node(name: str, gpus: int = 8, partition: str = "gpu") -> NodeView:
+def node(name: str, gpus: int = 8, partition: str = "gpu", **facts: Any) -> NodeView:
     """An idle node."""
-    return NodeView(name, "idle", (), 64, 2**39, (("", gpus),), (partition,))
+    idle: dict[str, Any] = {"num_cpus": 64, "mem_bytes": 2**39}
+    kinds = facts.pop("kinds", (("", gpus),))
+    return NodeView(name, "idle", (), gpus=kinds, partitions=(partition,), **(idle | facts))
 
 
 def partition(
@@ -88,3 +91,12 @@ class StandInSlurm:
 
     def partitions(self) -> tuple[PartitionView, ...]:
         return (partition(),)
+
+    def reservations(self) -> tuple[ReservationView, ...]:
+        return ()
+
+    def node_demand(self, raw_id: int) -> NodeDemand:
+        return NodeDemand(1, 2**30, None)
+
+    def job_detail(self, raw_id: int) -> None:
+        return None

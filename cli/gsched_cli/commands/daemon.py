@@ -49,7 +49,7 @@ def run(acting: bool, interval: float | None) -> None:
     from gsched.app.run_daemon import open_daemon
     from gsched.daemon.service import serve
 
-    with open_daemon(load_settings(), acting, interval) as loop:
+    with open_daemon(load_settings(), acting, interval, listens=True) as loop:
         serve(loop)
 
 
@@ -112,7 +112,7 @@ def status(as_json: bool) -> None:
     \b
     JSON:
       running, pid, mode, started_at, halted, cluster, policy, model_id, last_round_as_of,
-        summary
+        summary, query_address
     """
     from gsched.app.daemon_views import daemon_status
 
@@ -195,6 +195,9 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
 def audit(job: str | None, limit: int, as_json: bool) -> None:
     """Show what was decided and done, why, and what Slurm confirmed; the newest first.
 
+    What users asked for is among it, as it was captured from their jobs' comments (channel
+    `request`).
+
     \b
     Example:
       gsched daemon audit -j 48211
@@ -216,14 +219,20 @@ def audit(job: str | None, limit: int, as_json: bool) -> None:
             (
                 local_time(r["decided_at"]),
                 r["job"],
-                r["policy"],
-                f"{'?' if r['before'] is None else r['before']} → {r['after']}",
+                r["policy"] or "-",
+                _change_text(r),
                 r["state"],
                 r["reason_text"] + (f" [{r['detail']}]" if r["detail"] else ""),
             )
             for r in rows
         ],
     )
+
+
+def _change_text(row: dict[str, Any]) -> str:
+    if row["after"] is None:
+        return "-"
+    return f"{'?' if row['before'] is None else row['before']} → {row['after']}"
 
 
 def _status_text(name: str, value: Any) -> str:

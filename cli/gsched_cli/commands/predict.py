@@ -136,7 +136,7 @@ def job(job: str, as_json: bool) -> None:
 
 
 def _print_prediction(answer: JobPrediction) -> None:
-    from gsched.app.explain import prediction_source
+    from gsched.explain.policy_reasons import prediction_source
 
     view, prediction = answer.job, answer.prediction
     rows = [("job", view.key.slurm_id), ("name", view.name), ("user", view.user)]

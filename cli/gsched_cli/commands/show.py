@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from gsched_cli import completion as complete
 from gsched_cli.options import json_option, load_settings
-from gsched_cli.output import duration, emit_json, emit_table, local_time, say
+from gsched_cli.output import emit_json, emit_table, say
+from gsched_cli.show_rows import attempt_rows, fact_rows
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", shell_complete=complete.jobs)
 @json_option
 def show(job: str, as_json: bool) -> None:
     """Show what Slurm, the daemon and the history know of JOB.
 
-    JOB is an id as squeue prints it: 48211, 48211_3, 48211+1.
+    JOB is an id as squeue prints it: 48211, 48211_3, 48211+1; that of an array or het job means
+    all of its parts. Where this host has no history database, past attempts are those that sacct
+    shows to you.
 
     \b
     Example:
@@ -24,54 +26,24 @@ def show(job: str, as_json: bool) -> None:
 
     \b
     JSON:
-      job, slurm, gsched, history, history_note
+      job, slurm, parts, gsched, history_source, history, history_note, requests
+      parts[]: job, state, slurm_reason, num_tasks, node_list
       history[]: job, cluster, user, account, partition, qos, name, state, state_text,
         num_gpus, num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time,
         queueing_s, duration_s, gpu_time_s, attempts
+      requests[]: job, user, token, wants, unknown, first_seen
     """
-    from gsched.app.job import show_document
+    from gsched.app.show import show_document
 
     document = show_document(load_settings(), job)
     if as_json:
         emit_json(document)
         return
-    rows = [("job", document["job"])]
-    rows += _facts("slurm", document["slurm"])
-    rows += _facts("gsched", document["gsched"])
-    emit_table(["WHAT", "IS"], rows)
-    for past in document["history"]:
+    emit_table(["WHAT", "IS"], fact_rows(document))
+    if document["history"]:
         print()
-        emit_table(["ATTEMPT", "SUBMIT", "START", "RUN", "STATE"], _attempts(past), right={0, 3})
+        columns = ["JOBID", "ATTEMPT", "SUBMIT", "START", "RUN", "STATE"]
+        attempts = [row for past in document["history"] for row in attempt_rows(past)]
+        emit_table(columns, attempts, right={1, 4})
     if document["history_note"]:
         say(document["history_note"])
-
-
-def _facts(prefix: str, facts: dict[str, Any] | None) -> list[tuple[str, str]]:
-    rows = []
-    for key, value in (facts or {}).items():
-        if isinstance(value, dict):
-            rows += _facts(f"{prefix} {key}", value)
-        elif value not in (None, "", []):
-            rows.append((f"{prefix} {key.replace('_', ' ')}", _shown(key, value)))
-    return rows
-
-
-def _shown(key: str, value: Any) -> str:
-    if key.endswith("_time"):
-        return local_time(value)
-    if key.endswith("_s") and isinstance(value, (int, float)):
-        return duration(value)
-    return str(value)
-
-
-def _attempts(past: dict[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(number),
-            local_time(attempt["submit_time"]),
-            local_time(attempt["start_time"]),
-            duration(attempt["duration_s"]),
-            attempt["state"],
-        )
-        for number, attempt in enumerate(past["attempts"], 1)
-    ]

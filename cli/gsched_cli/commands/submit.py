@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import time
 
 import click
+from click.shell_completion import CompletionItem
 
-from gsched.app.submit import dry_run_text, prepare, scan_sbatch
-from gsched.jobscript.command_line import Kind
-from gsched.jobscript.requests import OPTIONS
-from gsched.slurm.run import passthrough
-from gsched_cli.output import warn
+from gsched.app.submit import (
+    Submission,
+    dry_run_text,
+    offer_again,
+    prepare,
+    read_open_file,
+    scan_sbatch,
+)
+from gsched.errors import ConfigError
+from gsched.jobscript.command_line import SBATCH, Kind
+from gsched.jobscript.own_options import OPTIONS, VALUED
+from gsched.slurm.run import become, caller_environment
+from gsched_cli import completion as complete
+from gsched_cli.options import load_settings
+from gsched_cli.output import say, warn
 
 
 class SbatchCommand(click.Command):
@@ -27,40 +38,79 @@ class SbatchCommand(click.Command):
         ctx.args = list(args)
         return ctx.args
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options of both, and files."""
+        found = super().shell_complete(ctx, incomplete)
+        return found + complete.slurm_words(incomplete, SBATCH, complete.files)
+
 
 @click.command(
     cls=SbatchCommand,
     options_metavar="[SBATCH OPTIONS] [--gs-...] [SCRIPT [ARGS]...]",
-    params=[click.Option([name], is_flag=True, help=text) for name, text in OPTIONS.items()],
+    params=[
+        click.Option([name], is_flag=name not in VALUED, metavar=VALUED.get(name), help=text)
+        for name, text in OPTIONS.items()
+    ]
+    + complete.slurm_options(SBATCH),
 )
 @click.pass_context
-def submit(ctx: click.Context, /, **_: bool) -> int:
+def submit(ctx: click.Context, /, **_: object) -> int:
     """Submit a batch job, as sbatch does.
 
-    All options of sbatch(1) are handed on to the letter, and what it prints and its exit code come
-    back unchanged: scripts that parse sbatch go on working. Options of gsched begin with --gs- and
-    stand before the script's name; what follows the script belongs to the script. They may also
-    stand in the script, in lines #GSCHED --gs-… beside its #SBATCH lines. The script is found as
-    sbatch finds it; without one it is read from standard input.
+    All options of sbatch(1) are handed on to the letter (-h shows its help), and what it prints and
+    its exit code come back unchanged: scripts that parse sbatch go on working. Options of gsched
+    begin with --gs- and stand before the script's name; what follows the script belongs to it. They
+    may also stand in the script, in lines #GSCHED --gs-… that obey the rules of #SBATCH lines and
+    count for the whole job, whichever component they stand in; the command line wins. A #SBATCH or
+    #GSCHED line after the first command is void, which gsched says. The script is found as sbatch
+    finds it; without one it is read from standard input.
 
     gsched tells its daemon what you ask for by a short token, gs1{…}, behind the job's comment;
-    your own --comment is kept. Submitting from inside a job, variables that describe that job
-    (SLURM_…, CPU and memory binding) are not passed on to the new one.
+    your own --comment is kept. With --gs-wait, gsched waits for the daemon's answer after sbatch
+    has ended and prints it on stderr; Ctrl-C then leaves the job in the queue. It does not go with
+    --wait. Exit codes: sbatch's own; 2 for a wrong --gs- option, before anything is submitted;
+    after --gs-wait 0 accepted, 3 refused, 75 no answer in time.
+
+    Submitting from inside a job, what belongs to that job is not passed on to the new one: SLURM_…
+    and SBATCH_… variables, the numbers of its GPUs. Kept are SLURM_CONF and the like, and the
+    defaults that say for whom, where and how you submit (SBATCH_ACCOUNT, _QOS, _PARTITION,
+    _RESERVATION, _WCKEY, _CLUSTERS, _EXPORT, _REQUEUE…). Other SBATCH_… that are set there (a time
+    limit, GPUs, a name) may be what the outer job was submitted with: gsched names them and leaves
+    them out; write such options on the command line.
 
     \b
     Example:
       gsched submit --gres=gpu:4 --time=3:00:00 train.sh --epochs 10
+      gsched submit --gs-deadline 2026-12-07T09:00 --gs-wait 30 train.sh
       gsched submit --gs-none -p gpu train.sh
       gsched submit --gs-dry-run --wrap 'python train.py'
     """
-    submission = prepare(ctx.args, os.environ, _read_stdin)
+    submission = prepare(
+        ctx.args, caller_environment(), read_open_file, int(time.time()), opts_out=_opts_out()
+    )
     for message in submission.warnings:
         warn(message)
     if submission.is_dry_run:
         sys.stdout.write(dry_run_text(submission))
         return 0
-    return passthrough(submission.argv, submission.environ, submission.stdin)
+    return _run(submission)
 
 
-def _read_stdin() -> bytes:
-    return b"" if sys.stdin is None else sys.stdin.buffer.read()
+def _run(submission: Submission) -> int:
+    settings = None if submission.wait_s is None else load_settings()
+    if submission.piped is not None:
+        offer_again(*submission.piped)
+    if settings is None or submission.wait_s is None:
+        become(submission.argv, submission.environ)
+    from gsched.app.awaiting import submit_and_wait
+
+    return submit_and_wait(submission, submission.wait_s, settings, say)
+
+
+def _opts_out() -> bool:
+    """The standing wish of the configuration; a fault in that is no reason not to submit."""
+    try:
+        return load_settings().submit.opt_out
+    except ConfigError as error:
+        warn(f"gsched's configuration is not obeyed: {error.message}")
+        return False

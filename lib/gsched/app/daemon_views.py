@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gsched.app.explain import policy_reason
 from gsched.app.named_job import named_job
 from gsched.app.wiring import open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import job_document, read_status
+from gsched.explain.policy_reasons import policy_reason
 from gsched.model.job import JobState, JobView
+from gsched.model.user_request import UserRequest, wants_document
 
 if TYPE_CHECKING:  # `gsched daemon status` needs neither numpy nor SQLAlchemy
     from gsched.daemon.clear import ClearResult
@@ -111,6 +112,7 @@ def daemon_status(settings: Settings) -> dict[str, Any]:
         "model_id": last.get("model_id"),
         "last_round_as_of": last.get("as_of"),
         "summary": last.get("summary"),
+        "query_address": last.get("query_address") if holder else None,
     }
 
 
@@ -127,7 +129,7 @@ def clear_document(result: ClearResult) -> dict[str, Any]:
 
 
 def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """The newest audit rows, of one job when `job` is given.
+    """The newest audit rows, of one job when `job` is given: changes, and users' requests.
 
     Slurm is asked for the cluster's name only when the database holds several clusters.
     """
@@ -136,8 +138,31 @@ def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str
         clusters = history.clusters()
         if len(clusters) > 1:
             clusters = [slurm_client(settings).config().cluster]
-        rows = [row for name in clusters for row in history.audit(name, wanted, limit=limit)]
-    return [_audit_document(row) for row in rows]
+        changes = [row for name in clusters for row in history.audit(name, wanted, limit=limit)]
+        asked = [r for name in clusters for r in history.requests(name, wanted, limit=limit)]
+    rows = [*map(_audit_document, changes), *map(_request_document, asked)]
+    rows.sort(key=lambda row: -row["decided_at"])  # a job's change stands above its request
+    return rows[:limit]
+
+
+def _request_document(asked: UserRequest) -> dict[str, Any]:
+    """A captured request in the shape of an audit row."""
+    return {
+        "decided_at": asked.first_seen,
+        "settled_at": None,
+        "round_id": None,
+        "policy": None,
+        "job": asked.key.slurm_id,
+        "first_submit_time": asked.key.epoch,
+        "channel": "request",
+        "before": None,
+        "after": None,
+        "state": "captured",
+        "reason": {"code": "request", "params": wants_document(asked.wants)},
+        "reason_text": f"{asked.user} asks: {asked.token}",
+        "detail": f"{asked.unknown} items unknown here" if asked.unknown else "",
+        "transitions": [],
+    }
 
 
 def _audit_document(row: AuditRow) -> dict[str, Any]:

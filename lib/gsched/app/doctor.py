@@ -12,6 +12,7 @@ from pathlib import Path
 from gsched.app.wiring import open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.locks import StateDir
+from gsched.daemon.query_client import QueryClient
 from gsched.daemon.site_factor import refuse_to_act, scale_for
 from gsched.errors import GschedError
 from gsched.slurm.client import MAY_ACT, SlurmClient
@@ -47,7 +48,7 @@ def examine(settings: Settings) -> list[Finding]:
             )
         )
         return findings
-    client = slurm_client(settings)
+    client = slurm_client(settings, asks_again=False)  # how things are just now
     try:
         config = client.config()
     except GschedError as e:
@@ -60,6 +61,7 @@ def examine(settings: Settings) -> list[Finding]:
     findings += _guarded("requeue", lambda: _requeue(config))
     findings += _guarded("history source", lambda: _accounting(config, settings))
     findings += _guarded("privilege", lambda: _privilege(client))
+    findings += _guarded("query socket", lambda: _query_socket(config, settings))
     return findings + examine_state(settings)
 
 
@@ -211,6 +213,14 @@ def _daemon(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "daemon", "not running")
     else:
         yield Finding("ok", "daemon", f"running, pid {leader['pid']}, mode {leader.get('mode')}")
+
+
+def _query_socket(config: SlurmConfig, settings: Settings) -> Iterator[Finding]:
+    client = QueryClient.for_site(settings.daemon, config)
+    if client is not None:
+        cluster = client.ask().get("cluster")
+        where = settings.daemon.query_address
+        yield Finding("ok", "query socket", f"the daemon of {cluster} answers at {where}")
 
 
 def _halt(settings: Settings) -> Iterator[Finding]:

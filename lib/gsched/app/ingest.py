@@ -15,6 +15,7 @@ from typing import Literal
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError, GschedError
 from gsched.model.history import Batch
+from gsched.slurm.accounting import OVERLAP_S
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.from_queue import to_attempt
 from gsched.slurm.jobcomp import read_filetxt
@@ -22,12 +23,6 @@ from gsched.slurm.records import SlurmConfig
 from gsched_sql import History, IngestSummary
 
 Source = Literal["auto", "sacct", "jobcomp", "queue"]
-
-SACCT_OVERLAP_S = 600
-"""Each read reaches back behind the last: slurmdbd learns of an end some seconds after it."""
-
-SACCT_WINDOW_S = 7 * 86400
-"""One sacct reads this much at most: a first read of months is kept week by week."""
 
 _DAY_S = 86400
 
@@ -154,21 +149,18 @@ class _Run:
                 return total
 
     def sacct(self) -> IngestSummary:
-        """What slurmdbd has of the time since the last read, in windows."""
+        """What slurmdbd has of the time since the last read; each chunk is kept at once."""
         source_key = f"sacct:{self.cluster}"
         now = self.clock()
         begin = self._sacct_begin(self.history.cursor(source_key), now)
         total = IngestSummary()
-        while begin < now:
-            end = min(begin + SACCT_WINDOW_S, now)
-            batch = replace(self.client.accounting(begin, end), cursor=str(end))
+        for batch in self.client.accounting_chunks(begin, now):
             total += self.history.ingest(batch, source_key=source_key)
-            begin = end
         return total
 
     def _sacct_begin(self, cursor: str, now: int) -> int:
         if not cursor:
             first = now - self.settings.predict.history_days * _DAY_S
             return first if self.since is None else self.since
-        follow = int(cursor) - SACCT_OVERLAP_S
+        follow = int(cursor) - OVERLAP_S
         return follow if self.since is None else min(self.since, follow)

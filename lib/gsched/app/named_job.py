@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gsched.errors import DataError, UsageError
 from gsched.model.jobid import JobId, parse_job_id
 
@@ -12,3 +14,11 @@ def named_job(text: str) -> JobId:
         return parse_job_id(text)
     except DataError as e:
         raise UsageError(e.message, e.hint) from e
+
+
+_BETWEEN_IDS = re.compile(r",(?![^\[]*\])")  # not the commas of 7_[1,3]
+
+
+def named_jobs(text: str) -> list[JobId]:
+    """The job ids in `text`, commas between. Raises UsageError when one is none."""
+    return [named_job(word) for word in _BETWEEN_IDS.split(text)]

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from gsched.app.named_job import named_job
+from gsched.app.named_states import named_states
+from gsched.app.past_sources import Found, find_jobs
 from gsched.app.when import parse_when
-from gsched.app.wiring import open_history
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
-from gsched.model.job import JobState
 from gsched.model.jobid import JobId
-from gsched_sql import HistoryFilter, HistoryJob
-
-_SHORT = {
-    "BF": JobState.BOOT_FAIL,
-    "CA": JobState.CANCELLED,
-    "CD": JobState.COMPLETED,
-    "CG": JobState.COMPLETING,
-    "DL": JobState.DEADLINE,
-    "F": JobState.FAILED,
-    "NF": JobState.NODE_FAIL,
-    "OOM": JobState.OUT_OF_MEMORY,
-    "PD": JobState.PENDING,
-    "PR": JobState.PREEMPTED,
-    "R": JobState.RUNNING,
-    "RQ": JobState.REQUEUED,
-    "RV": JobState.REVOKED,
-    "S": JobState.SUSPENDED,
-    "TO": JobState.TIMEOUT,
-}
+from gsched.model.past import HistoryFilter, HistoryJob, history_document
+from gsched.slurm.states import parse_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +34,33 @@ class PastQuery:
 
 @dataclass(frozen=True, slots=True)
 class PastList:
-    """The jobs, newest first, and whether the limit has cut the list."""
+    """The jobs, newest first, whether the limit has cut the list, and where they are from."""
 
     jobs: tuple[HistoryJob, ...]
     more: bool
+    found: Found
+
+    def document(self) -> dict[str, Any]:
+        """As JSON; times epoch seconds, durations seconds."""
+        return {
+            "source": self.found.source,
+            "since": self.found.since,
+            "users": list(self.found.users),
+            "jobs": [history_document(job) for job in self.jobs],
+            "more": self.more,
+            "rejects": len(self.found.rejects),
+        }
 
 
 def list_past(settings: Settings, query: PastQuery, now: int) -> PastList:
     """Jobs of the history. Raises UsageError for a state, time or id that is none."""
-    job = _one_job(query.job)
+    job = one_job(query.job) if query.job is not None else None
     wanted = HistoryFilter(
         users=_split(query.users),
         tenants=_split(query.accounts),
         partitions=_split(query.partitions),
         names=query.names,  # may hold commas themselves
-        states=tuple(_state(text) for text in _split(query.states)),
+        states=tuple({parse_state(name)[0] for name in named_states(query.states)}),
         since=None if query.since is None else parse_when(query.since, now),
         until=None if query.until is None else parse_when(query.until, now),
         job_id=job.job_id if job else None,
@@ -72,31 +68,23 @@ def list_past(settings: Settings, query: PastQuery, now: int) -> PastList:
         het_offset=job.het_offset if job else None,
         limit=query.limit + 1,
     )
-    with open_history(settings) as history:
-        found = history.jobs(wanted)
-    return PastList(tuple(found[: query.limit]), len(found) > query.limit)
+    found = find_jobs(settings, wanted, now)
+    return PastList(found.jobs[: query.limit], len(found.jobs) > query.limit, found)
 
 
 def _split(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(part for value in values for part in value.split(",") if part)
 
 
-def _one_job(text: str | None) -> JobId | None:
-    if text is None:
-        return None
+def one_job(text: str) -> JobId:
+    """One job, array task, het component, or an array or het job as a whole.
+
+    Raises UsageError for several tasks, and for what is no job id.
+    """
     job = named_job(text)
     if job.array_tasks is not None:
         raise UsageError(
             f"one job or one array task at a time, not {text!r}",
-            f"-j {job.job_id} lists all tasks of the array",
+            f"{job.job_id} means all tasks of the array",
         )
     return job
-
-
-def _state(text: str) -> JobState:
-    name = text.upper()
-    try:
-        return _SHORT.get(name) or JobState(name)
-    except ValueError:
-        known = ", ".join(state.value for state in JobState)
-        raise UsageError(f"no such state: {text!r}", f"states: {known}") from None

@@ -2,113 +2,283 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
-from gsched.app.explain import policy_reason, slurm_reason
+from gsched.app.queue_filter import QueueFilter
 from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.status_file import read_status
-from gsched.model.job import JobState
-from gsched.slurm.records import FreeText, QueueRow
+from gsched.errors import DataError, UsageError
+from gsched.explain.policy_reasons import policy_reason, slurm_reason
+from gsched.model.history import Reject
+from gsched.model.job import UNLIMITED_S, JobState
+from gsched.model.jobid import parse_tasks
+from gsched.slurm.records import FreeText, QueueListing, QueueRow
 
 NO_DAEMON = "no predictions: no gsched daemon has answered for this cluster"
 _STALE_ROUNDS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFilter:
-    """Which jobs to show; empty = all."""
-
-    users: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
-    partitions: tuple[str, ...] = ()
-    pending_only: bool = False
-
-    def takes(self, row: QueueRow) -> bool:
-        """Whether `row` is asked for."""
-        return (
-            (not self.users or row.user in self.users)
-            and (not self.accounts or row.tenant in self.accounts)
-            and (not self.partitions or bool(set(self.partitions) & set(row.partitions)))
-            and (not self.pending_only or row.state is JobState.PENDING)
-        )
+_NO_TEXT = FreeText("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """One line of ``gsched queue``; `name` is hostile text. Durations in seconds."""
+    """One line of ``gsched queue``. Texts are hostile. Durations in seconds, times epoch.
 
-    slurm_id: str
-    raw_id: int
-    partition: str
-    name: str
-    user: str
-    account: str
-    state_text: str
-    is_pending: bool
-    num_gpus: int
-    priority: int
-    submit_time: int
-    waited_s: int
-    running_s: int | None
-    rank: dict[str, Any] | None
-    predicted_duration_s: float | None
+    `answer` is what the daemon says of this attempt, empty for none; `at` the time of the listing.
+    """
+
+    row: QueueRow
+    text: FreeText
     answer: dict[str, Any]
-    slurm_reason: str
-    reason: str
+    at: int
+
+    @property
+    def slurm_id(self) -> str:
+        """As squeue prints it: ``7``, ``7_3``, ``7_[4-9]``, ``7+1``."""
+        row = self.row
+        return f"{row.job_id}_[{row.array_tasks}]" if row.is_unsplit_array else row.slurm_id
+
+    @property
+    def raw_id(self) -> int:
+        """Slurm's own number."""
+        return self.row.raw_id
+
+    @property
+    def name(self) -> str:
+        """The job's name, "" where it was not read."""
+        return self.text.name
+
+    @property
+    def user(self) -> str:
+        """Its owner."""
+        return self.row.user
+
+    @property
+    def partition(self) -> str:
+        """Its partitions, commas between."""
+        return ",".join(self.row.partitions)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits."""
+        return self.row.state is JobState.PENDING
+
+    @property
+    def priority(self) -> int:
+        """Slurm's priority; 0: held."""
+        return self.row.priority
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs over all nodes, held or asked for."""
+        return self.row.num_gpus
+
+    @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """Types of its GPUs, where they have one."""
+        return tuple(o.gpu_type for o in self.row.gpu_options if o.gpu_type)
+
+    @property
+    def rank(self) -> dict[str, Any] | None:
+        """Its place in the daemon's order: queue, position, of."""
+        return self.answer.get("rank")
 
     @property
     def rank_text(self) -> str:
         """``3/44``, or ``-`` for a job without a rank."""
         return f"{self.rank['position']}/{self.rank['of']}" if self.rank else "-"
 
+    @property
+    def predicted_duration_s(self) -> float | None:
+        """Predicted run time."""
+        return (self.answer.get("duration_s") or {}).get("mean")
+
+    @property
+    def start_time(self) -> int | None:
+        """When it has started."""
+        return None if self.is_pending else self.row.start_time
+
+    @property
+    def slurm_start_time(self) -> int | None:
+        """When Slurm expects a waiting job to start; it reckons with time limits."""
+        return self.row.start_time if self.is_pending else None
+
+    @property
+    def end_time(self) -> int | None:
+        """When it has ended, or its limit will end it."""
+        return None if self.is_pending else self.row.end_time
+
+    @property
+    def waited_s(self) -> int:
+        """From its submission (the last requeue counts as one) to its start, or until now."""
+        end = self.start_time
+        if end is None:
+            end = self.row.end_time if self.row.state.is_terminal else self.at
+        return (self.at if end is None else end) - self.row.submit_time
+
+    @property
+    def running_s(self) -> int | None:
+        """From its start to its end, or until now."""
+        if self.start_time is None:
+            return None
+        ended = self.row.end_time if self.row.state.is_terminal else None
+        return (self.at if ended is None else ended) - self.start_time
+
+    @property
+    def time_left_s(self) -> int | None:
+        """Until its limit ends it, while it runs; None without a limit."""
+        if self.end_time is None or self.row.state.is_terminal:
+            return None
+        limit_s = self.row.time_limit_s
+        if limit_s is None or limit_s >= UNLIMITED_S:
+            return None
+        return max(0, self.end_time - self.at)
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in words; of another job the nodes that it holds."""
+        return _why(self.row, self.answer) if self.is_pending else self.row.node_list
+
+    def tasks(self) -> Iterator[QueuedJob]:
+        """One line a task, of an array that Slurm has not split yet; else itself."""
+        if not self.row.is_unsplit_array:
+            yield self
+            return
+        try:
+            numbers = parse_tasks(self.row.array_tasks)
+        except DataError:  # an expression that is not understood stays as it is
+            yield self
+            return
+        for number in numbers:
+            row = replace(self.row, array_task=number, array_tasks="", is_unsplit_array=False)
+            yield replace(self, row=row)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        row = self.row
+        return {
+            "job": self.slurm_id,
+            "partition": self.partition,
+            "name": self.name,
+            "user": row.user,
+            "account": row.tenant,
+            "qos": row.qos,
+            "state": row.state_text,
+            "num_gpus": row.num_gpus,
+            "gpu_types": list(self.gpu_types),
+            "num_nodes": row.min_nodes,
+            "num_cpus": row.num_cpus,
+            "mem_bytes": row.mem_bytes,
+            "time_limit_s": row.time_limit_s,
+            "priority": row.priority,
+            "nice": row.nice,
+            "submit_time": row.submit_time,
+            "eligible_time": row.eligible_time,
+            "start_time": self.start_time,
+            "end_time": self.end_time,
+            "slurm_start_time": self.slurm_start_time,
+            "waited_s": self.waited_s,
+            "running_s": self.running_s,
+            "rank": self.rank,
+            "predicted_duration_s": self.predicted_duration_s,
+            "slurm_reason": row.reason,
+            "reason": self.reason,
+            "node_list": row.node_list,
+            "reservation": row.reservation,
+            "dependency": row.dependency,
+            "features": row.features,
+            "licences": row.licences,
+            "restarts": row.restarts,
+            "comment": self.text.comment,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """The queue, in order, and a note about the daemon (empty when all is well)."""
+    """The queue, in order, and a note about the daemon (empty when all is well).
+
+    `as_of` is when the daemon has answered, `at` when Slurm has, epoch seconds. `rejects` are lines
+    of squeue that could not be understood.
+    """
 
     jobs: tuple[QueuedJob, ...]
     note: str
+    cluster: str
     policy: str | None
     as_of: int | None
+    at: int
+    rejects: tuple[Reject, ...] = ()
+
+    def counts(self) -> dict[str, int]:
+        """Jobs by state, as squeue prints it; an array that is not split yet counts as one."""
+        return dict(Counter(job.row.state_text for job in self.jobs))
+
+    def warnings(self, slurm_clusters: str = "") -> list[str]:
+        """What is missing from the view; `slurm_clusters` is SLURM_CLUSTERS, which squeue obeys."""
+        found = []
+        if self.rejects:
+            first = self.rejects[0].reason
+            found.append(f"lines of squeue that are not understood: {len(self.rejects)} ({first})")
+        if slurm_clusters not in ("", self.cluster):
+            found.append(f"SLURM_CLUSTERS names {slurm_clusters}; this is {self.cluster} alone")
+        return found
 
     def document(self) -> dict[str, Any]:
         """As JSON; times epoch seconds, durations seconds."""
         return {
+            "cluster": self.cluster,
             "policy": self.policy,
             "predictions_as_of": self.as_of,
             "note": self.note,
-            "jobs": [
-                {
-                    "job": j.slurm_id,
-                    "partition": j.partition,
-                    "name": j.name,
-                    "user": j.user,
-                    "account": j.account,
-                    "state": j.state_text,
-                    "num_gpus": j.num_gpus,
-                    "priority": j.priority,
-                    "submit_time": j.submit_time,
-                    "waited_s": j.waited_s,
-                    "running_s": j.running_s,
-                    "rank": j.rank,
-                    "predicted_duration_s": j.predicted_duration_s,
-                    "slurm_reason": j.slurm_reason,
-                    "reason": j.reason,
-                }
-                for j in self.jobs
-            ],
+            "counts": self.counts(),
+            "rejects": [{"why": r.reason, "raw": r.raw} for r in self.rejects],
+            "jobs": [job.document() for job in self.jobs],
         }
 
 
-def list_queue(settings: Settings, wanted: QueueFilter) -> QueueView:
-    """The present queue: waiting jobs by rank, then running ones by start."""
+def list_queue(
+    settings: Settings,
+    wanted: QueueFilter,
+    *,
+    one_a_task: bool = False,
+    clusters: Sequence[str] = (),
+) -> QueueView:
+    """The present queue, in order. `one_a_task`: a line for each task of an array.
+
+    Raises UsageError for a filter that is none, and when `clusters` names another one.
+    """
+    takes = wanted.test()
     client = slurm_client(settings)
-    rows = [r for r in client.queue().rows if wanted.takes(r)]
-    texts = client.free_text([r.raw_id for r in rows])
-    return view_queue(settings, rows, texts, client.config().cluster)
+    listing = client.queue(
+        "all" if wanted.wants_ended else "live",
+        with_texts=True,
+        all_partitions=wanted.all_partitions,
+    )
+    view = view_listing(settings, listing, client.config().cluster)
+    _check_cluster(clusters, view.cluster)
+    jobs: Iterable[QueuedJob] = (job for job in view.jobs if takes(job.row, job.name))
+    if one_a_task:
+        jobs = (task for job in jobs for task in job.tasks())
+    return replace(view, jobs=tuple(jobs))
+
+
+def _check_cluster(named: Iterable[str], cluster: str) -> None:
+    for other in (word for text in named for word in text.split(",")):
+        if other != cluster:
+            raise UsageError(
+                f"gsched reads the cluster of this host alone, {cluster}, not {other!r}",
+                f"log in there, or see it with `squeue -M {other}`",
+            )
+
+
+def view_listing(settings: Settings, listing: QueueListing, cluster: str) -> QueueView:
+    """A listing of squeue in order, with the daemon's answers."""
+    view = view_queue(settings, listing.rows, listing.texts, cluster)
+    return replace(view, rejects=listing.rejects)
 
 
 def view_queue(
@@ -116,7 +286,8 @@ def view_queue(
 ) -> QueueView:
     """`rows` of squeue in order, with the daemon's answers; jobs not in `texts` have no name.
 
-    The answer of another cluster's daemon (a shared state folder) is none.
+    The answer of another cluster's daemon (a shared state folder) is none. Where the daemon has
+    ranked nothing, squeue's own order stands, by id where squeue's is arbitrary.
     """
     at = now()
     status = read_status(settings.status_file)
@@ -124,16 +295,31 @@ def view_queue(
         status = None
     answers = status["jobs"] if status else {}
     jobs = [
-        _job(row, texts[row.raw_id].name if row.raw_id in texts else "", answers, at)
-        for row in rows
+        QueuedJob(row, texts.get(row.raw_id, _NO_TEXT), _answer(row, answers), at) for row in rows
     ]
-    jobs.sort(key=_place)
+    if any(job.rank for job in jobs):
+        jobs.sort(key=_place)
+    else:
+        jobs = _as_squeue_has_them(jobs)
     return QueueView(
         tuple(jobs),
         _note(status, at),
+        cluster,
         status.get("policy") if status else None,
         status.get("as_of") if status else None,
+        at,
     )
+
+
+def _as_squeue_has_them(jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
+    """squeue sorts by partition, state and priority; what is alike comes in no certain order."""
+
+    def alike(job: QueuedJob) -> tuple[object, ...]:
+        return (job.row.partitions, job.row.state_text, job.row.priority)
+
+    return [
+        job for _, group in groupby(jobs, alike) for job in sorted(group, key=lambda j: j.raw_id)
+    ]
 
 
 def _note(status: dict[str, Any] | None, at: int) -> str:
@@ -149,34 +335,10 @@ def _note(status: dict[str, Any] | None, at: int) -> str:
     return ""
 
 
-def _job(row: QueueRow, name: str, answers: dict[str, Any], at: int) -> QueuedJob:
-    waits = row.state is JobState.PENDING
-    answer = _answer(row, answers) if waits else {}
-    duration = answer.get("duration_s") or {}
-    return QueuedJob(
-        raw_id=row.raw_id,
-        slurm_id=row.slurm_id + (f"_[{row.array_tasks}]" if row.is_unsplit_array else ""),
-        partition=",".join(row.partitions),
-        name=name,
-        user=row.user,
-        account=row.tenant,
-        state_text=row.state_text,
-        is_pending=waits,
-        num_gpus=row.num_gpus,
-        priority=row.priority,
-        submit_time=row.submit_time,
-        waited_s=(at if waits or row.start_time is None else row.start_time) - row.submit_time,
-        running_s=None if waits or row.start_time is None else at - row.start_time,
-        rank=answer.get("rank"),
-        predicted_duration_s=duration.get("mean"),
-        answer=answer,
-        slurm_reason=row.reason,
-        reason=_why(row, answer) if waits else row.node_list,
-    )
-
-
 def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:
     """What the daemon says of this very attempt: a requeued job, or one of a used id, is new."""
+    if row.state is not JobState.PENDING:
+        return {}
     answer = answers.get(row.slurm_id)
     if not isinstance(answer, dict) or answer.get("submit_time") != row.submit_time:
         return {}
@@ -192,9 +354,9 @@ def _why(row: QueueRow, answer: dict[str, Any]) -> str:
 
 
 def _place(job: QueuedJob) -> tuple[int, str, int, int]:
-    """By rank; jobs without one as squeue lists them, by priority; running ones by run time."""
-    if not job.is_pending:
-        return (2, "", -(job.running_s or 0), job.raw_id)
+    """By rank; jobs without one by priority; others by when their limit ends them."""
     if job.rank:
         return (0, str(job.rank.get("queue")), int(job.rank.get("position") or 0), job.raw_id)
-    return (1, "", -job.priority, job.raw_id)
+    if job.is_pending:
+        return (1, "", -job.priority, job.raw_id)
+    return (2, "", UNLIMITED_S if job.end_time is None else job.end_time, job.raw_id)

@@ -9,7 +9,7 @@ import signal
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -20,12 +20,15 @@ from gsched.config.settings import Settings
 from gsched.daemon.clear import ClearResult, clear
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop import DaemonLoop, LoopOptions
+from gsched.daemon.query_server import QueryServer
+from gsched.daemon.requests import RequestBook
 from gsched.daemon.site_factor import refuse_to_act, scale_for
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundRunner
 from gsched.errors import (
+    ConfigError,
     DataError,
     GschedError,
     PermissionDeniedError,
@@ -36,6 +39,7 @@ from gsched.model.job import JobView, Prediction
 from gsched.policy.registry import check, load
 from gsched.predict.estimators import load_estimator
 from gsched.slurm.client import MAY_ACT, SlurmClient
+from gsched.slurm.munge import munge_of
 from gsched.slurm.records import QueueRow, SlurmConfig
 from gsched_sql import History
 
@@ -163,7 +167,8 @@ class _Live:
 
 
 def _live(settings: Settings, history: History) -> _Live:
-    client = slurm_client(settings)
+    # no second back-off: a round that Slurm does not answer is repeated by the loop
+    client = slurm_client(settings, log.warning, asks_again=False)
     config = client.config()
     cluster = config.cluster
 
@@ -171,7 +176,8 @@ def _live(settings: Settings, history: History) -> _Live:
         return history.epochs(cluster, rows)
 
     scale = scale_for(config, settings.daemon)
-    backend = SlurmBackend(client, cluster, scale, settings.daemon, epochs, now)
+    requests = RequestBook(history.request_store())
+    backend = SlurmBackend(client, cluster, scale, settings.daemon, epochs, now, requests)
     return _Live(client, config, backend)
 
 
@@ -191,13 +197,27 @@ def _require_privilege(client: SlurmClient) -> None:
         )
 
 
+def _refuse_in_federation(client: SlurmClient, config: SlurmConfig) -> None:
+    """Raise ConfigError on a member of a federation: its jobs have siblings on other clusters."""
+    federation = client.federation() if config.has_slurmdbd else ""
+    if federation:
+        raise ConfigError(
+            f"cluster {config.cluster} is a member of the federation {federation}: a change of a "
+            "job here would not reach its siblings on other clusters",
+            "run the daemon with --observe",
+        )
+
+
 @contextmanager
-def open_daemon(settings: Settings, acting: bool, interval_s: float | None) -> Iterator[DaemonLoop]:
+def open_daemon(
+    settings: Settings, acting: bool, interval_s: float | None, *, listens: bool = False
+) -> Iterator[DaemonLoop]:
     """The loop, ready to run, while this process is the cluster's one daemon.
 
-    Raises TryAgainError when another daemon runs, ConfigError when the cluster cannot be acted
-    on, the policy needs what it lacks, or there is no history database, PermissionDeniedError
-    when this user may not act.
+    `listens`: answer on the query socket meanwhile, when one is configured. Raises TryAgainError
+    when another daemon runs, ConfigError when the cluster cannot be acted on, the policy needs
+    what it lacks, there is no history database, or nobody can listen on the query socket,
+    PermissionDeniedError when this user may not act.
     """
     state_dir = StateDir(settings.state_dir)
     mode = "act" if acting else "observe"
@@ -208,6 +228,7 @@ def open_daemon(settings: Settings, acting: bool, interval_s: float | None) -> I
         live = _live(settings, history)
         if acting:
             refuse_to_act(live.config, scale_for(live.config, settings.daemon))
+            _refuse_in_federation(live.client, live.config)
             _require_privilege(live.client)
         policy = load(settings.daemon.policy, **settings.daemon.knobs)
         check(policy, live.backend.capabilities)
@@ -231,10 +252,21 @@ def open_daemon(settings: Settings, acting: bool, interval_s: float | None) -> I
             scale = scale_for(config, settings.daemon)
             if acting:
                 refuse_to_act(config, scale)
+                _refuse_in_federation(live.client, config)
             live.backend.scale = scale
             return config
 
-        yield DaemonLoop(runner, state_dir, read_config, options, upkeep, now)
+        requests = live.backend.requests
+        loop = DaemonLoop(runner, state_dir, read_config, options, upkeep, now, requests)
+        address = settings.daemon.query_listen if listens else ""
+        if not address:
+            yield loop
+            return
+        munge = munge_of(live.config, os.environ)
+        server = QueryServer(munge, live.client, lambda: loop.bulletin, loop.hurry)
+        with server.listening(address) as in_use:
+            loop.options = replace(options, query_address=in_use)
+            yield loop
 
 
 def clear_all(settings: Settings, everything: bool) -> ClearResult:

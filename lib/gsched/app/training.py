@@ -10,7 +10,7 @@ from gsched.app.job import find_live
 from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import DataError, UsageError
-from gsched.model.job import JobKey, JobView, Prediction
+from gsched.model.job import JobKey, JobView, Prediction, Wants
 from gsched.slurm.from_queue import to_view
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def predict_job(settings: Settings, job: str) -> JobPrediction:
     row, text, at = live.row, live.text, now()
     cluster = slurm_client(settings).config().cluster
     key = JobKey(cluster, row.job_id, row.array_task, row.het_offset, row.submit_time)
-    view = to_view(row, text, key, ())
+    view = to_view(row, text.name, key, Wants(), ())
     return JobPrediction(
         job=view,
         estimator=settings.predict.estimator,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +21,16 @@ def now() -> int:
     return int(time.time())
 
 
-def slurm_client(settings: Settings) -> CommandClient:
-    """The adapter to this machine's Slurm."""
-    return CommandClient(settings.slurm.command_timeout_s)
+def tell(words: str) -> None:
+    """Tell whoever waits for a command why it takes so long."""
+    print(f"gsched: {words}", file=sys.stderr, flush=True)
+
+
+def slurm_client(
+    settings: Settings, notify: Callable[[str], None] = tell, *, asks_again: bool = True
+) -> CommandClient:
+    """The adapter to this machine's Slurm; `notify` is told when Slurm lets somebody wait."""
+    return CommandClient(settings.slurm.command_timeout_s, notify, asks_again=asks_again)
 
 
 def open_history(settings: Settings) -> History:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from gsched.config.address import parse_address
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError
 
@@ -37,11 +38,14 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "daemon.quantum": (0, 2**31 - 1),
     "daemon.dead_band": (0, 2**31 - 1),
     "daemon.write_budget": (1, 1_000_000),
+    "daemon.comment_interval_s": (1, 86400),
 }
 """Smallest and largest allowed value of each number, both included."""
 
 CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant", "table")}
 """The allowed values of a text that is not free."""
+
+_ADDRESSES = {"daemon.query_listen", "daemon.query_address"}
 
 _NOT_CONFIGURED = {"sources"}
 
@@ -182,6 +186,8 @@ def _from_text(kind: Any, text: str) -> Any:
             return kind(text)
         except ValueError:
             return text
+    if kind is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if kind == tuple[str, ...]:
         return [item.strip() for item in text.split(",")]
     if kind == dict[str, float]:
@@ -204,11 +210,20 @@ def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
         raise ConfigError(f"{place}: {key} is {value!r}, allowed is {low} to {high}")
     if key in CHOICES and result not in CHOICES[key]:
         raise ConfigError(f"{place}: {key} is {value!r}, allowed is {', '.join(CHOICES[key])}")
+    if key in _ADDRESSES and result:
+        try:
+            parse_address(result)
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {key}: {error.message}", error.hint) from None
     return result
 
 
 def _as_text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _as_bool(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _as_path(value: Any) -> Path | None:
@@ -241,6 +256,7 @@ def _as_numbers(value: Any) -> dict[str, float] | None:
 _KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     str: ("a text", _as_text),
     Path: ("an absolute path", _as_path),
+    bool: ("true or false", _as_bool),
     int: ("a whole number", _as_int),
     float: ("a number", _as_number),
     tuple[str, ...]: ("a list of texts", _as_texts),

@@ -22,7 +22,8 @@ class SlurmSettings:
     """How Slurm's commands are called."""
 
     command_timeout_s: float = 60.0
-    """Seconds after which a Slurm command and its process group are killed."""
+    """Seconds that one question to Slurm may take, repeated attempts included; then the command and
+    its process group are killed."""
     jobcomp_file: str = ""
     """Path of jobcomp/filetxt's file; empty = as `scontrol show config` says."""
 
@@ -65,8 +66,29 @@ class DaemonSettings:
     """Users whose jobs are never touched."""
     exclude_accounts: tuple[str, ...] = ()
     """Accounts whose jobs are never touched."""
+    comment_interval_s: int = 60
+    """Seconds after which the comments of all jobs are read again: so late a changed request or an
+    opt-out of a job already known is seen."""
+    query_listen: str = ""
+    """host:port on which the daemon answers gsched's clients (munge proves who asks and who
+    answers); empty = only by its status file."""
+    query_address: str = ""
+    """host:port at which clients on other hosts reach query_listen; empty = they read the status
+    file only."""
+    query_user: str = ""
+    """User whose answers clients believe besides root's and SlurmUser's: the one that the daemon
+    runs as."""
     knobs: dict[str, float] = field(default_factory=dict)
     """Knobs of the policy, see `gsched policy list --json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitSettings:
+    """What `gsched submit` does of its own accord."""
+
+    opt_out: bool = False
+    """true = every submission asks gsched to keep away from the job, as by --gs-none. For one's own
+    configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +101,7 @@ class Settings:
     slurm: SlurmSettings = SlurmSettings()
     predict: PredictSettings = PredictSettings()
     daemon: DaemonSettings = DaemonSettings()
+    submit: SubmitSettings = SubmitSettings()
     sources: tuple[Path, ...] = ()
 
     @property

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gsched.daemon.slurm_backend import CHANNEL, SlurmBackend, site_factor_change
+from gsched.daemon.slurm_backend import (
+    CHANNEL,
+    Look,
+    SlurmBackend,
+    site_factor_change,
+)
 from gsched.engine.faults import FaultHook, no_faults
 from gsched.engine.ports import Clock, Journal
 from gsched.engine.round import carry_out, settle_interrupted
@@ -48,8 +53,8 @@ def clear(
     """
     settle_interrupted(backend, journal, clock)
     round_id = new_id()
-    rows = client.queue().rows
-    priorities = client.priorities()
+    look = Look.at(client)
+    rows, priorities = look.rows, look.priorities
     alive = list(zip(backend.keys(rows), rows, strict=True))
     changes, foreign = _plan(alive, priorities, journal.standing(backend.cluster), round_id)
     if everything:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gsched.daemon.locks import StateDir
-from gsched.daemon.status_file import describe, publish
+from gsched.daemon.requests import RequestBook
+from gsched.daemon.status_file import Bulletin, describe, publish
 from gsched.engine.ports import Clock, Predictor
 from gsched.engine.round import RoundResult, RoundRunner
 from gsched.errors import GschedError
@@ -21,16 +23,23 @@ Upkeep = Callable[[int], Predictor | None]
 """Called before each round with the time; brings the history up to date and may hand over a new
 predictor."""
 
+EARLY_ROUND_S = 5.0
+"""Rounds that clients ask for (a job not seen yet) are at least so far from the one before."""
+
 _MOST_BACKOFF = 20  # rounds' worth of waiting while Slurm does not answer
 
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """What the admin asked for: act or observe, seconds between rounds, where to answer."""
+    """What the admin asked for: act or observe, seconds between rounds, where to answer.
+
+    `query_address` is where the query socket listens, '' for nowhere.
+    """
 
     acting: bool
     interval_s: float
     status_file: Path
+    query_address: str = ""
 
 
 class DaemonLoop:
@@ -44,6 +53,7 @@ class DaemonLoop:
         options: LoopOptions,
         upkeep: Upkeep,
         clock: Clock,
+        requests: RequestBook,
     ) -> None:
         self.runner = runner
         self.state_dir = state_dir
@@ -51,10 +61,24 @@ class DaemonLoop:
         self.options = options
         self.upkeep = upkeep
         self.clock = clock
-        self.stop = threading.Event()
+        self.requests = requests
+        self.bulletin: Bulletin | None = None
+        self._ended = False
+        self._wake = threading.Event()
+        self._round_began = -EARLY_ROUND_S
+
+    def end(self) -> None:
+        """Let `run` return after the round in progress. May be called by a signal handler."""
+        self._ended = True
+        self._wake.set()
+
+    def hurry(self) -> None:
+        """Somebody waits for an answer: bring the next round forward. For any thread."""
+        self._wake.set()
 
     def once(self) -> RoundResult:
         """One round with its upkeep; the status file afterwards."""
+        self._round_began = time.monotonic()
         config = self.read_config()
         fresh = self.upkeep(self.clock())
         if fresh is not None:
@@ -66,16 +90,17 @@ class DaemonLoop:
         else:
             halted = self.state_dir.halted()
             result = self.runner.run(acting=False)
-        publish(
-            self.options.status_file,
-            describe(result, config, self.options.interval_s, halted),
+        options = self.options
+        self.bulletin = describe(
+            result, config, options.interval_s, halted, self.requests, options.query_address
         )
+        publish(options.status_file, self.bulletin)
         return result
 
     def run(self, after_round: Callable[[RoundResult], None]) -> None:
-        """Rounds every `interval_s` seconds until `stop` is set."""
+        """Rounds every `interval_s` seconds, or when one is asked for, until `end`."""
         failures = 0
-        while not self.stop.is_set():
+        while not self._ended:
             try:
                 result = self.once()
             except GschedError as e:
@@ -86,4 +111,13 @@ class DaemonLoop:
                     log.info("rounds succeed again")
                 failures = 0
                 after_round(result)
-            self.stop.wait(self.options.interval_s * max(1, failures))
+            self._pause(self.options.interval_s * max(1, failures), may_hurry=not failures)
+
+    def _pause(self, seconds: float, may_hurry: bool) -> None:
+        """Wait for the next round's time, or less when somebody is in a hurry."""
+        until = time.monotonic() + seconds
+        while not self._ended and (left := until - time.monotonic()) > 0:
+            if self._wake.wait(left):
+                self._wake.clear()
+                if may_hurry:
+                    until = min(until, self._round_began + EARLY_ROUND_S)

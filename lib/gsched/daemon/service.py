@@ -17,7 +17,7 @@ def serve(loop: DaemonLoop) -> None:
     """Run `loop` until SIGTERM or SIGINT; a round in progress is finished first."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        loop.stop.set()
+        loop.end()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

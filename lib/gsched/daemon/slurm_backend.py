@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gsched.config.settings import DaemonSettings
+from gsched.daemon.requests import RequestBook, Sighting
 from gsched.daemon.site_factor import SiteFactorScale
 from gsched.engine.ports import Clock
 from gsched.model.cluster import ClusterState, Delta, NodeView, PartitionView, ReservationView
@@ -16,12 +18,8 @@ from gsched.slurm.client import SlurmClient
 from gsched.slurm.exclusions import Rules, exclusions
 from gsched.slurm.from_queue import to_view
 from gsched.slurm.records import FreeText, PriorityRow, QueueRow
-from gsched.slurm.wire import read as read_token
 
 CHANNEL = "site-factor"
-
-TEXT_LIFE_S = 300
-"""Free text is read again after so many seconds: a user may opt out of gsched later."""
 
 DESCRIPTION_LIFE_S = 60
 """Nodes, partitions and reservations are read again after so many seconds."""
@@ -38,9 +36,12 @@ EpochLookup = Callable[[Sequence[QueueRow]], Sequence[int]]
 
 
 class SlurmBackend:
-    """Implements ``gsched.engine.ports.Backend`` on Slurm's SiteFactor."""
+    """Implements ``gsched.engine.ports.Backend`` on Slurm's SiteFactor.
 
-    capabilities = frozenset({Capability.REORDER})
+    Answers to requests (ADMIT) need nothing of Slurm: the daemon publishes them.
+    """
+
+    capabilities = frozenset({Capability.REORDER, Capability.ADMIT})
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class SlurmBackend:
         settings: DaemonSettings,
         epochs: EpochLookup,
         clock: Clock,
+        requests: RequestBook,
     ) -> None:
         self.cluster = cluster
         self._client = client
@@ -62,6 +64,7 @@ class SlurmBackend:
         )
         self._epochs = epochs
         self._clock = clock
+        self.requests = requests
         self._seq = 0
         self._texts: dict[tuple[int, int], FreeText] = {}
         self._texts_from = 0
@@ -74,20 +77,19 @@ class SlurmBackend:
     def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
         """Read Slurm's queue and priorities; what changes seldom only now and then."""
         as_of = self._clock()
-        rows = self._client.queue().rows
-        by_id = self._client.priorities()
-        texts = self._free_texts(rows, as_of)
+        look = Look.at(self._client)
+        rows, by_id = look.rows, look.priorities
+        texts = self._free_texts(look, as_of)
         nodes, partitions, reservations, cron = self._describe(as_of)
         keys = self.keys(rows)
         self._standing = standing
         self._priorities = {
             k: by_id[r.raw_id] for k, r in zip(keys, rows, strict=True) if r.raw_id in by_id
         }
-        views = [
-            self._view(k, r, texts[r.raw_id], r.raw_id in cron)
-            for k, r in zip(keys, rows, strict=True)
-            if r.raw_id in texts  # a job that ended between two calls has no text any more
-        ]
+        # a job that ended between two calls has no text any more
+        seen = [(k, r) for k, r in zip(keys, rows, strict=True) if r.raw_id in texts]
+        self.requests.look([Sighting(k, r.user, texts[r.raw_id].comment) for k, r in seen], as_of)
+        views = [self._view(k, r, texts[r.raw_id].name, r.raw_id in cron) for k, r in seen]
         self._seq += 1
         return ClusterState(
             cluster=self.cluster,
@@ -98,6 +100,7 @@ class SlurmBackend:
             reservations=reservations,
             jobs=JobTable.from_views(views),
             changed=self._delta(views),
+            requests=tuple(v.key for v in views if _awaits_answer(v)),
         )
 
     def keys(self, rows: Sequence[QueueRow]) -> list[JobKey]:
@@ -107,17 +110,18 @@ class SlurmBackend:
             for r, epoch in zip(rows, self._epochs(rows), strict=True)
         ]
 
-    def _view(self, key: JobKey, row: QueueRow, text: FreeText, is_cron: bool) -> JobView:
+    def _view(self, key: JobKey, row: QueueRow, name: str, is_cron: bool) -> JobView:
         priority = self._priorities.get(key)
+        wants = self.requests.wants(key)
         found = exclusions(
             row,
             priority,
             self._rules,
-            opted_out=read_token(text.comment).opt_out,
+            opted_out=wants.opt_out,
             is_cron=is_cron,
             is_foreign=priority is not None and self._is_foreign(key, priority.site_factor),
         )
-        return to_view(row, text, key, found)
+        return to_view(row, name, key, wants, found)
 
     def _is_foreign(self, key: JobKey, value: int) -> bool:
         """Whether another hand has set this SiteFactor: then it is not ours to change."""
@@ -138,18 +142,22 @@ class SlurmBackend:
             self._description_from = at
         return self._description
 
-    def _free_texts(self, rows: Sequence[QueueRow], at: int) -> dict[int, FreeText]:
-        if at - self._texts_from >= TEXT_LIFE_S:
+    def _free_texts(self, look: Look, at: int) -> dict[int, FreeText]:
+        """Names and comments: of a new job at once, of all now and then (a later request)."""
+        if at - self._texts_from >= self._settings.comment_interval_s:
             self._texts, self._texts_from = {}, at
-        new = [r.raw_id for r in rows if (r.raw_id, r.submit_time) not in self._texts]
-        read = self._client.free_text(new) if new else {}
-        known = {
-            (r.raw_id, r.submit_time): text
-            for r in rows
-            if (text := read.get(r.raw_id) or self._texts.get((r.raw_id, r.submit_time)))
+        attempts = {(r.raw_id, r.submit_time) for r in look.rows}
+        new = [
+            i for i, when in attempts if (i, when) not in self._texts and i not in look.task_texts
+        ]
+        read = dict(self._client.free_text(new)) if new else {}
+        read |= look.task_texts
+        self._texts = {
+            (raw_id, when): text
+            for raw_id, when in attempts
+            if (text := read.get(raw_id) or self._texts.get((raw_id, when)))
         }
-        self._texts = known
-        return {raw_id: text for (raw_id, _), text in known.items()}
+        return {raw_id: text for (raw_id, _), text in self._texts.items()}
 
     def _delta(self, views: Sequence[JobView]) -> Delta:
         before, self._last = self._last, {v.key: v.state for v in views}
@@ -212,19 +220,46 @@ class SlurmBackend:
         """
         if not changes:
             return []
-        shown = self._client.priorities()
-        rows = {r.slurm_id: r for r in self._client.queue().rows}
+        look = Look.at(self._client)
+        rows = {r.slurm_id: r for r in look.rows}
         seen = []
         for c in changes:
             row = rows.get(c.key.slurm_id)
             if row is None or row.state is not JobState.PENDING or row.submit_time != c.attempt:
                 seen.append(Readback(c.change_id, None, False))
                 continue
-            listed = shown.get(row.raw_id)
+            listed = look.priorities.get(row.raw_id)
             # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
             value = listed.site_factor if listed and not listed.is_manual else None
             seen.append(Readback(c.change_id, value, True))
         return seen
+
+
+def _awaits_answer(view: JobView) -> bool:
+    return view.wants.deadline is not None or bool(view.wants.soft_deadlines)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the queue: its jobs, sprio's lines by raw id, and the texts of split tasks.
+
+    squeue shows a task that Slurm has split off its array (requeued, edited) within the array's
+    row as long as it waits; sprio lists it.
+    """
+
+    rows: Sequence[QueueRow]
+    priorities: Mapping[int, PriorityRow]
+    task_texts: Mapping[int, FreeText]
+
+    @classmethod
+    def at(cls, client: SlurmClient) -> Look:
+        """What `client` shows now."""
+        rows, priorities = client.queue().rows, client.priorities()
+        hidden = sorted(priorities.keys() - {row.raw_id for row in rows})
+        if not hidden:
+            return cls(rows, priorities, {})
+        tasks = client.split_tasks(hidden)
+        return cls((*rows, *tasks.rows), priorities, tasks.texts)
 
 
 def site_factor_change(

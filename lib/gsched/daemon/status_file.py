@@ -1,35 +1,73 @@
-"""The daemon's public answer: a file that every user may read, replaced whole each round.
+"""The daemon's answer: a file that every user may read, replaced whole each round.
 
 No login node needs the database; ``gsched queue`` and ``gsched why`` read this file. It shows no
-more than squeue(1) does: on clusters that hide other users' jobs (PrivateData=jobs) it has no jobs.
+more than squeue(1) does: on clusters that hide other users' jobs (PrivateData=jobs) it has no jobs,
+and users ask for their own over the query socket (``query_server``).
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED, answer_document
 from gsched.files import write_atomically
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability, JobState, JobView, PredictionKind
 from gsched.slurm.records import SlurmConfig
 
 if TYPE_CHECKING:  # the reader of the file needs no numpy
+    from gsched.daemon.requests import RequestBook
     from gsched.engine.round import RoundResult
 
 VERSION = 1
+_TOLD = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
 MAX_BYTES = 64 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Bulletin:
+    """What one round has to say; never changed afterwards.
+
+    `head` is about the round, `jobs` by Slurm's id about each waiting job and each running one,
+    `owners` their users. `private`: the cluster hides users' jobs from each other.
+    """
+
+    head: Mapping[str, JsonValue]
+    jobs: Mapping[str, dict[str, JsonValue]]
+    owners: Mapping[str, str]
+    private: bool
+
+    def public(self) -> dict[str, JsonValue]:
+        """The document for everybody."""
+        return {**self.head, "jobs": {} if self.private else dict(self.jobs)}
+
+    def visible_to(self, user: str, sees_all: bool) -> Mapping[str, dict[str, JsonValue]]:
+        """The jobs that squeue would show to `user`."""
+        if sees_all or not self.private:
+            return self.jobs
+        return {name: job for name, job in self.jobs.items() if self.owners[name] == user}
+
+
 def describe(
-    result: RoundResult, config: SlurmConfig, interval_s: float, halted: str | None
-) -> dict[str, JsonValue]:
-    """The document of one round (times epoch seconds, durations seconds)."""
-    private = "jobs" in config.get("PrivateData")
-    waiting = [v for v in result.state.jobs.views if v.state is JobState.PENDING]
-    return {
+    result: RoundResult,
+    config: SlurmConfig,
+    interval_s: float,
+    halted: str | None,
+    requests: RequestBook,
+    query_address: str,
+) -> Bulletin:
+    """The bulletin of one round (times epoch seconds, durations seconds).
+
+    `query_address` is where the query socket listens, '' for nowhere.
+    """
+    private = "jobs" in config.get("PrivateData").split(",")
+    views = [v for v in result.state.jobs.views if v.state in _TOLD]
+    head: dict[str, JsonValue] = {
         "version": VERSION,
         "cluster": result.info.cluster,
         "as_of": result.state.as_of,
@@ -40,14 +78,25 @@ def describe(
         "model_id": result.info.model_id,
         "summary": result.summary,
         "private": private,
-        "jobs": {}
-        if private
-        else {v.key.slurm_id: job_document(v, result.decision) for v in waiting},
+        "query_address": query_address,
     }
+    return Bulletin(
+        head=head,
+        jobs={v.key.slurm_id: _public_job(v, result, requests) for v in views},
+        owners={v.key.slurm_id: v.user for v in views},
+        private=private,
+    )
+
+
+def _public_job(view: JobView, result: RoundResult, requests: RequestBook) -> dict[str, JsonValue]:
+    asked, problem = requests.of(view.key), requests.problem(view.key)
+    info = result.info
+    answer = answer_document(view, result.decision, info.policy, info.acting, asked, problem)
+    return job_document(view, result.decision) | answer
 
 
 def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
-    """What gsched says of one waiting job; `submit_time` names the attempt that it is about.
+    """What gsched says of one job; `submit_time` names the attempt that it is about.
 
     What there is none of has no key: ``rank``, ``reason``, ``excluded``, ``duration_s``.
     """
@@ -55,7 +104,7 @@ def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
     reason = decision.reasons.get(view.key)
     excluded = view.exclusion(Capability.REORDER)
     duration = view.prediction(PredictionKind.DURATION)
-    job: dict[str, JsonValue] = {"submit_time": view.attempt}
+    job: dict[str, JsonValue] = {"submit_time": view.attempt, "state": view.state.value}
     if rank:
         job["rank"] = {"queue": rank.queue, "position": rank.position, "of": rank.of}
     if reason:
@@ -72,9 +121,18 @@ def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
     return job
 
 
-def publish(path: Path, document: dict[str, JsonValue]) -> None:
+def publish(path: Path, bulletin: Bulletin) -> None:
     """Write the file for everybody to read."""
-    write_atomically(path, json.dumps(document, allow_nan=False).encode(), mode=0o644)
+    text = json.dumps(bulletin.public(), allow_nan=False)
+    write_atomically(path, text.encode(), mode=0o644)
+
+
+def find_job(jobs: Mapping[str, dict[str, Any]], slurm_id: str) -> dict[str, Any] | None:
+    """The job of that id; of an array or a het job that is listed by its parts the first one."""
+    if slurm_id in jobs:
+        return jobs[slurm_id]
+    parts = (f"{slurm_id}_", f"{slurm_id}+")
+    return next((job for name, job in jobs.items() if name.startswith(parts)), None)
 
 
 def read_status(path: Path) -> dict[str, Any] | None:
@@ -82,8 +140,17 @@ def read_status(path: Path) -> dict[str, Any] | None:
     try:
         if path.stat().st_size > MAX_BYTES:
             return None
-        document = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError):
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return parse_status(text)
+
+
+def parse_status(text: str) -> dict[str, Any] | None:
+    """A document as text; jobs in it that have not their shape are left out."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
         return None
     if not isinstance(document, dict) or document.get("version") != VERSION:
         return None
@@ -107,6 +174,28 @@ def _is_sound(job: object) -> bool:
         and (reason is None or _has(reason, {"code": str, "params": dict}))
         and (excluded is None or _has(excluded, {"code": str, "detail": str}))
         and (duration is None or _is_duration(duration))
+        and _is_answer(job)
+    )
+
+
+def _is_answer(job: dict[str, Any]) -> bool:
+    """Whether the part of ``answer_document`` has its shape."""
+    outcomes = job.get("outcomes", [])
+    return (
+        isinstance(job.get("accepted", True), bool)
+        and isinstance(job.get("request_problem", ""), str)
+        and isinstance(job.get("request", {}), dict)
+        and isinstance(outcomes, list)
+        and all(_is_outcome(found) for found in outcomes)
+    )
+
+
+def _is_outcome(found: object) -> bool:
+    return (
+        isinstance(found, dict)
+        and _has(found, {"want": str, "reason": str})
+        and found.get("outcome") in (ACCEPTED, UNUSED, REFUSED)
+        and all(_is_number(found.get(key, 0)) for key in ("earliest", "finish_time", "probability"))
     )
 
 

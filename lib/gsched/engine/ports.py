@@ -1,7 +1,7 @@
 """The ports of a round: what a backend, a journal and a predictor must offer.
 
 Implemented by ``gsched.daemon.slurm_backend`` and ``gsched.sim.backend`` (Backend), ``gsched_sql``
-(Journal) and ``gsched.predict`` (Predictor).
+(Journal, RequestStore) and ``gsched.predict`` (Predictor).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gsched.model.journal import (
     RoundInfo,
     Standing,
 )
+from gsched.model.user_request import UserRequest
 
 Clock = Callable[[], int]
 """Gives epoch seconds. Injected, so that a simulated day needs no day."""
@@ -67,6 +68,18 @@ class Journal(Protocol):
         self, predictions: Sequence[tuple[JobKey, int, Prediction]], at: int
     ) -> None:
         """Keep (job, attempt, prediction) for later comparison with the truth; idempotent."""
+        ...
+
+
+class RequestStore(Protocol):
+    """Durable record of what users asked for. Every call commits before it returns."""
+
+    def latest(self, keys: Sequence[JobKey]) -> Mapping[JobKey, UserRequest]:
+        """The last request of each of these jobs that has made one."""
+        ...
+
+    def capture(self, requests: Sequence[UserRequest]) -> None:
+        """Keep new requests beside the earlier ones; one whose token is its job's last is known."""
         ...
 
 

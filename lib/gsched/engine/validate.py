@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, replace
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Action, Decision, JsonValue, Rank
+from gsched.model.decision import Action, Decision, JsonValue, Rank, Share
 from gsched.model.job import Capability, JobKey
 
 
@@ -92,4 +92,17 @@ def _action_problem(
         return f"{kind} {action.action_id} is for a job that is gone"
     if state.jobs.view(action.key).attempt != action.attempt:
         return f"{kind} {action.action_id} is for another attempt"
+    return _touch_problem(action, state)
+
+
+def _touch_problem(action: Action, state: ClusterState) -> str:
+    """The one gate: nothing is done to a job that is excluded from it, whatever a policy says."""
+    touched = [action.key, *(action.group if isinstance(action, Share) else ())]
+    for key in touched:
+        what = f"{type(action).__name__} {action.action_id}"
+        if key not in state.jobs:
+            return f"{what} is for a job that is gone"
+        excluded = state.jobs.view(key).exclusion(action.needs)
+        if excluded is not None:
+            return f"{what} would touch {key.slurm_id}, which is left alone: {excluded.code}"
     return ""

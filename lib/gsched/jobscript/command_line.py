@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gsched.jobscript.own_options import VALUED as OWN_VALUED
+
 OWN_PREFIX = "--gs-"
 """How gsched's own options begin; none of Slurm's does."""
 
@@ -30,8 +32,8 @@ class Kind(enum.Enum):
 class Word:
     """One option (with its argument), operand or separator: ``args[start:end]``.
 
-    `name` is the long name of an option (the letter of one not known), or the whole word of
-    anything else; `value` the argument of an option, None without one.
+    `name` is the long name of an option (the letter of one not known; ``--gs-x`` of our own), or
+    the whole word of anything else; `value` the argument of an option, None without one.
     """
 
     kind: Kind
@@ -46,12 +48,14 @@ class Word:
 class Grammar:
     """Long option → its letter or ''. By `valued` an argument is required, by `optional` it may
     follow in the same word (``--nice=5``). `stops` says that the first operand ends the options.
+    `listed` are the options that this site's release has, where it was asked.
     """
 
     valued: Mapping[str, str]
     optional: Mapping[str, str]
     flags: Mapping[str, str]
     stops: bool
+    listed: frozenset[str] = frozenset()
 
     def long_name(self, name: str) -> str | None:
         """The option that `name` stands for: itself, or the only one that begins so."""
@@ -59,6 +63,8 @@ class Grammar:
         if name in names:
             return name
         near = [known for known in names if known.startswith(name)]
+        if len(near) > 1:  # in one release or another
+            near = [known for known in near if known in self.listed]
         return near[0] if len(near) == 1 else None
 
     def by_letter(self, letter: str) -> str | None:
@@ -67,19 +73,24 @@ class Grammar:
         return next((n for table in tables for n, known in table.items() if known == letter), None)
 
     def learned(self, help_text: str) -> Grammar:
-        """This grammar with the options of a ``--help`` text that it does not know yet."""
+        """This grammar as a ``--help`` text has it: with its options that are not known yet."""
         valued, flags = dict(self.valued), dict(self.flags)
-        for letter, name, argument in _HELP_LINE.findall(help_text):
+        found = _HELP_LINE.findall(help_text)
+        for letter, name, argument in found:
             if self.long_name(name) != name:
                 (valued if argument == "=" else flags)[name] = letter
-        return replace(self, valued=valued, flags=flags)
+        listed = frozenset(name for _, name, _ in found)
+        return replace(self, valued=valued, flags=flags, listed=listed)
 
 
 _HELP_LINE = re.compile(r"^ +(?:-(\w),? +)?--([a-z][\w-]*)(=?)", re.MULTILINE)
 
 
-def scan(args: Sequence[str], grammar: Grammar) -> list[Word]:
-    """The words of `args` up to and with the script, or all of them where operands are mixed in."""
+def scan(args: Sequence[str], grammar: Grammar, *, stops: bool | None = None) -> list[Word]:
+    """The words of `args` up to and with the script, or all of them where operands are mixed in.
+
+    `stops` says so in place of the grammar's own.
+    """
     words: list[Word] = []
     index = 0
     only_operands = False
@@ -92,16 +103,23 @@ def scan(args: Sequence[str], grammar: Grammar) -> list[Word]:
             found = [Word(Kind.END, text, None, index, index + 1)]
             only_operands = True
         elif text.startswith(OWN_PREFIX):
-            found = [Word(Kind.OWN, text, None, index, index + 1)]
+            found = [_own_option(args, index)]
         elif text.startswith("--"):
             found = [_long_option(args, index, grammar)]
         else:
             found = list(_short_options(args, index, grammar))
         words += found
         index = found[-1].end
-        if grammar.stops and found[-1].kind is Kind.OPERAND:
+        if (grammar.stops if stops is None else stops) and found[-1].kind is Kind.OPERAND:
             break
     return words
+
+
+def _own_option(args: Sequence[str], index: int) -> Word:
+    name, equals, attached = args[index].partition("=")
+    if name in OWN_VALUED and not equals and index + 1 < len(args):
+        return Word(Kind.OWN, name, args[index + 1], index, index + 2)
+    return Word(Kind.OWN, name, attached if equals else None, index, index + 1)
 
 
 def _long_option(args: Sequence[str], index: int, grammar: Grammar) -> Word:
@@ -115,9 +133,14 @@ def _long_option(args: Sequence[str], index: int, grammar: Grammar) -> Word:
         index + 1,
         known is not None,
     )
-    if known in grammar.valued and not equals and index + 1 < len(args):
+    if known in grammar.valued and not equals and _is_value(args, index + 1, grammar):
         return replace(word, value=args[index + 1], end=index + 2)
     return word
+
+
+def _is_value(args: Sequence[str], index: int, grammar: Grammar) -> bool:
+    """Whether there is a word for an option to take: sbatch cuts at ``:`` before it reads any."""
+    return index < len(args) and not (grammar.stops and args[index] == ":")
 
 
 def _short_options(args: Sequence[str], index: int, grammar: Grammar) -> Iterator[Word]:
@@ -127,7 +150,7 @@ def _short_options(args: Sequence[str], index: int, grammar: Grammar) -> Iterato
         known = grammar.by_letter(letter)
         rest = letters[at + 1 :]
         word = Word(Kind.OPTION, known or letter, None, index, index + 1, known is not None)
-        if known in grammar.valued and not rest and index + 1 < len(args):
+        if known in grammar.valued and not rest and _is_value(args, index + 1, grammar):
             yield replace(word, value=args[index + 1], end=index + 2)
             return
         if known in grammar.valued or known in grammar.optional:
@@ -145,8 +168,9 @@ def _table(text: str) -> dict[str, str]:
 SBATCH = Grammar(
     valued=_table("""
         account/A acctg-freq array/a batch bb bbf begin/b chdir/D cluster cluster-constraint
-        clusters/M comment constraint/C container container-id core-spec/S cores-per-socket
-        cpu-freq cpus-per-gpu cpus-per-task/c deadline delay-boot dependency/d distribution/m
+        clusters/M comment constraint/C container container-id container-type core-spec/S
+        cores-per-socket cpu-freq cpus-per-gpu cpus-per-task/c deadline delay-boot dependency/d
+        distribution/m
         error/e exclude/x export export-file extra extra-node-info/B gid gpu-bind gpu-freq gpus/G
         gpus-per-node gpus-per-socket gpus-per-task gres gres-flags hint input/i job-name/J
         kill-on-invalid-dep licenses/L mail-type mail-user mcs-label mem mem-bind mem-per-cpu

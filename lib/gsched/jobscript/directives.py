@@ -1,12 +1,13 @@
 """``#SBATCH`` and ``#GSCHED`` lines of a job script, read as sbatch reads its own.
 
 They count until the first command. Words are split at blanks; quotes, backslashes and comments
-after ``#`` work as in sbatch(1), nothing is expanded.
+after ``#`` work as in sbatch, nothing is expanded. What sbatch(1) leaves open was seen with 22.05.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gsched.errors import UsageError
@@ -15,6 +16,9 @@ SBATCH_MARK = "#SBATCH"
 GSCHED_MARK = "#GSCHED"
 HET_SEPARATORS = ("hetjob", "packjob")
 
+_BLANKS = " \t\v\f\r"
+"""What isspace(3) takes for blank: sbatch reads bytes, so that no other blank of Unicode counts."""
+_MARK = re.compile(rf"{SBATCH_MARK}|{GSCHED_MARK}(?!\w)")
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*[\"'\\]?([A-Za-z_]\w*)")
 
 
@@ -30,8 +34,9 @@ class Directive:
 class Directives:
     """What a script asks for.
 
-    `sbatch` has the words of all ``#SBATCH`` lines, one list a heterogeneous component. `late` are
-    (line, mark) after the first command at `first_command`: without effect.
+    `sbatch` has the words of all ``#SBATCH`` lines, one list a heterogeneous component; what
+    `gsched` has counts for the whole job, in whichever component it stands. `late` are (line, mark)
+    after the first command at `first_command`: without effect.
     """
 
     sbatch: list[list[str]] = field(default_factory=lambda: [[]])
@@ -43,68 +48,78 @@ class Directives:
 def read_directives(text: str, name: str) -> Directives:
     """The directives of a script. Raises UsageError for an unclosed quote in a ``#GSCHED`` line."""
     found = Directives()
-    here_end: str | None = None  # the line that closes a here-document: its text is no script
-    for number, line in enumerate(text.split("\n"), start=1):
-        if here_end is not None:
-            here_end = None if line.strip() == here_end else here_end
-            continue
-        mark = _mark(line)
+    for number, line in _script_lines(text):
+        mark = _MARK.match(line)
         if mark is None:
-            if line.strip() and not line.lstrip().startswith("#"):
+            if line.strip(_BLANKS) and not line.lstrip(_BLANKS).startswith("#"):
                 found.first_command = found.first_command or number
-                opened = _HERE_DOCUMENT.search(line)
-                here_end = opened[1] if opened else None
         elif found.first_command is not None:
-            found.late.append((number, mark))
-        elif mark == SBATCH_MARK:
-            _add_sbatch(found.sbatch, line.removeprefix(mark))
+            found.late.append((number, mark[0]))
+        elif mark[0] == SBATCH_MARK:
+            _add_sbatch(found.sbatch, line[mark.end() :])
         else:
-            words, is_closed = split_words(line.removeprefix(mark))
+            words, is_closed = split_words(line[mark.end() :])
             if not is_closed:
                 raise UsageError(f"{name} line {number}: unclosed quote after {GSCHED_MARK}")
-            found.gsched += [Directive(number, word) for word in words]
+            found.gsched += [Directive(number, word) for word, _ in words]
     return found
 
 
-def _mark(line: str) -> str | None:
-    """The mark that a directive line begins with. As in sbatch, ``#SBATCH-N1`` is one too."""
-    if line.startswith(SBATCH_MARK):
-        return SBATCH_MARK
-    return GSCHED_MARK if line.split(maxsplit=1)[:1] == [GSCHED_MARK] and line[0] == "#" else None
+def _script_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a script without the text of its here-documents, which may well be
+    another job's script.
+    """
+    lines = text.split("\n")
+    index = 0
+    while index < len(lines):
+        yield index + 1, lines[index]
+        is_command = not lines[index].lstrip(_BLANKS).startswith("#")
+        opened = _HERE_DOCUMENT.search(lines[index]) if is_command else None
+        index += 1
+        if opened:
+            ends = (at for at in range(index, len(lines)) if lines[at].strip() == opened[1])
+            index = next(ends, index)  # without an end it was none: `$((1 << n))`
 
 
 def _add_sbatch(sections: list[list[str]], rest: str) -> None:
+    """sbatch drops what follows ``hetjob``, which begins a component only as the first word."""
     words, _ = split_words(rest)  # sbatch itself refuses an unclosed quote
-    for word in words:
-        if word in HET_SEPARATORS:
-            sections.append([])
-        else:
-            sections[-1].append(word)
+    for index, (word, source) in enumerate(words):
+        if source in HET_SEPARATORS:
+            if index == 0:
+                sections.append([])
+            return
+        sections[-1].append(word)
 
 
-def split_words(line: str) -> tuple[list[str], bool]:
-    """The words of a directive line, and whether all quotes are closed."""
-    words: list[str] = []
-    word: str | None = None
+def split_words(line: str) -> tuple[list[tuple[str, str]], bool]:
+    """The words of a directive line, each with its source text, and whether all quotes are closed.
+
+    A backslash makes the next character plain, within quotes as well, but a blank outside of
+    quotes ends a word all the same; an empty word (``''``) ends the line.
+    """
+    words: list[tuple[str, str]] = []
+    word, start = "", 0
     quote = ""
-    escaped = False
-    for char in line:
-        if escaped:
-            word = (word or "") + char
-            escaped = False
+    is_escaped = False
+    for index, char in enumerate(line + " "):
+        if not quote and (char in _BLANKS or (char == "#" and not is_escaped)):
+            source = line[start:index]
+            if source and not word:
+                break
+            words += [(word, source)] if source else []
+            word, start, is_escaped = "", index + 1, False
+            if char == "#":
+                break
+        elif is_escaped:
+            word += char
+            is_escaped = False
         elif char == "\\":
-            escaped = True
+            is_escaped = True
         elif char == quote:
             quote = ""
         elif not quote and char in "'\"":
             quote = char
-            word = word or ""
-        elif not quote and char == "#":
-            break
-        elif not quote and char.isspace():
-            words += [] if word is None else [word]
-            word = None
         else:
-            word = (word or "") + char
-    words += [] if word is None else [word]
+            word += char
     return words, not quote

@@ -1,45 +1,213 @@
-"""gsched's own options of a submission: ``--gs-…`` on the command line or after ``#GSCHED``."""
+"""What the ``--gs-…`` words of a command line and of ``#GSCHED`` lines ask for."""
 
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from gsched.errors import UsageError
+from gsched.errors import DataError, UsageError
+from gsched.jobscript.command_line import Word
 from gsched.jobscript.directives import Directive
+from gsched.jobscript.own_options import OPTIONS, VALUED
+from gsched.model.job import MAX_DEADLINE, MAX_REWARD, MAX_SOFT_DEADLINES, PHASES, Wants
+from gsched.model.times import Looking, parse_moment
 
-OPTIONS = {
-    "--gs-none": "Keep gsched away from this job: it is never moved, whatever the policy says.",
-    "--gs-dry-run": "Print the sbatch command line and the script; submit nothing.",
-}
-"""Option → help."""
+MAX_WAIT_S = 86400.0
+
+Otherwise = Literal["best-effort", "cancel"]
+"""What becomes of a job that gsched refused or did not answer."""
+
+_REPEATABLE = "--gs-soft-deadline"
+_SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,6})?", re.ASCII)
+_REWARD = re.compile(r"\d{1,10}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """What a submission asks of gsched."""
+    """What a submission asks of gsched.
 
-    opts_out: bool = False
-    is_dry_run: bool = False
-
-
-def read_options(words: Sequence[str], directives: Sequence[Directive], name: str) -> SubmitOptions:
-    """The options on the command line (`words`) and in the ``#GSCHED`` lines of script `name`.
-
-    Raises UsageError naming the place of a word that is no option of gsched.
+    `wants` goes into the token. `wait_s` None: do not wait for an answer. `warnings` are for the
+    user.
     """
-    given = {_checked(word, "") for word in words}
-    given |= {_checked(found.word, f"{name} line {found.line}: ") for found in directives}
-    return SubmitOptions(opts_out="--gs-none" in given, is_dry_run="--gs-dry-run" in given)
+
+    wants: Wants
+    is_dry_run: bool = False
+    wait_s: float | None = None
+    otherwise: Otherwise = "best-effort"
+    warnings: tuple[str, ...] = ()
 
 
-def _checked(word: str, place: str) -> str:
-    option, equals, _ = word.partition("=")
-    if option not in OPTIONS:
-        near = difflib.get_close_matches(option, OPTIONS, 1)
-        hint = f"did you mean {near[0]}?" if near else "see `gsched submit --help`"
-        raise UsageError(f"{place}no such option {option!r}", hint)
-    if equals:
-        raise UsageError(f"{place}option {option} takes no value")
-    return option
+def read_options(
+    words: Sequence[Word],
+    directives: Sequence[Directive],
+    name: str,
+    now: int,
+    *,
+    opts_out: bool = False,
+) -> SubmitOptions:
+    """The options on the command line and in the ``#GSCHED`` lines of script `name`.
+
+    `words` are the command line's own ones (``Kind.OWN``: name and value). The command line wins
+    over the script. `now` is the time that relative times count from. `opts_out`: the user keeps
+    gsched away from all jobs (``submit.opt_out``); a request for something then becomes a
+    warning. Raises UsageError naming the place of what is wrong.
+    """
+    typed = [_Given(word.name, word.value, "") for word in words]
+    written = _of_directives(directives, name)
+    given = _in_force(written) | _in_force(typed)
+    single = {option: found[-1] for option, found in given.items()}
+    wants = Wants(
+        opt_out="--gs-none" in given,
+        deadline=_deadline(single.get("--gs-deadline"), now),
+        soft_deadlines=_soft_deadlines(given.get(_REPEATABLE, []), now),
+        phases=_phases(single.get("--gs-phase")),
+        shareable="--gs-shareable" in given,
+    )
+    if wants.opt_out and wants != Wants(opt_out=True):
+        raise UsageError(
+            "--gs-none keeps gsched away from the job, and other options ask it for something",
+            "leave out --gs-none or the others",
+        )
+    wait_s = _wait(single.get("--gs-wait"))
+    warnings: list[str] = []
+    if opts_out:
+        if wants not in (Wants(), Wants(opt_out=True)):
+            warnings.append(
+                "submit.opt_out keeps gsched away from your jobs: what this one asks for is void "
+                "(GSCHED_SUBMIT_OPT_OUT=false lets gsched have it)"
+            )
+        wants = Wants(opt_out=True)
+    return SubmitOptions(
+        wants=wants,
+        is_dry_run="--gs-dry-run" in given,
+        wait_s=wait_s,
+        otherwise=_otherwise(single.get("--gs-else"), wait_s),
+        warnings=tuple(warnings),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One option as written; `place` names where when it is not the command line."""
+
+    option: str
+    value: str | None
+    place: str
+
+    def error(self, text: str, hint: str = "") -> UsageError:
+        return UsageError(f"{self.place}{self.option}: {text}", hint)
+
+
+def _of_directives(directives: Sequence[Directive], name: str) -> list[_Given]:
+    """The words of ``#GSCHED`` lines as options; a value may be the next word of its line."""
+    given: list[_Given] = []
+    words = list(directives)
+    while words:
+        first = words.pop(0)
+        option, equals, value = first.word.partition("=")
+        follows = bool(words) and words[0].line == first.line
+        if option in VALUED and not equals and follows:
+            value, equals = words.pop(0).word, "="
+        place = f"{name} line {first.line}: "
+        given.append(_Given(option, value if equals else None, place))
+    return given
+
+
+def _in_force(given: Sequence[_Given]) -> dict[str, list[_Given]]:
+    """By option: the last one written, or all of a repeatable one. Raises UsageError."""
+    found: dict[str, list[_Given]] = {}
+    for one in given:
+        if one.option not in OPTIONS:
+            near = difflib.get_close_matches(one.option, OPTIONS, 1)
+            hint = f"did you mean {near[0]}?" if near else "see `gsched submit --help`"
+            raise UsageError(f"{one.place}no such option {one.option!r}", hint)
+        if one.option in VALUED and not one.value:
+            raise one.error(f"a value is missing, {VALUED[one.option]}")
+        if one.option not in VALUED and one.value is not None:
+            raise UsageError(f"{one.place}option {one.option} takes no value")
+        before = found.get(one.option, []) if one.option == _REPEATABLE else []
+        found[one.option] = [*before, one]
+    return found
+
+
+# -- values --------------------------------------------------------------------------------------
+
+
+def _deadline(given: _Given | None, now: int) -> int | None:
+    return None if given is None else _future(given, given.value or "", now)
+
+
+def _future(given: _Given, text: str, now: int) -> int:
+    try:
+        moment = parse_moment(text, now, Looking.AHEAD)
+    except DataError as error:
+        raise given.error(error.message, error.hint) from None
+    if moment <= now:
+        raise given.error(f"{text!r} has passed already")
+    if moment > MAX_DEADLINE:
+        raise given.error(f"{text!r} is too far away")
+    return moment
+
+
+def _soft_deadlines(given: Sequence[_Given], now: int) -> tuple[tuple[int, float], ...]:
+    rewards: dict[int, float] = {}
+    for one in given:
+        when, equals, reward = (one.value or "").rpartition("=")
+        if not equals:
+            raise one.error(f"{one.value!r} names no reward", "write TIME=REWARD")
+        moment = _future(one, when, now)
+        if moment in rewards:
+            raise one.error(f"a second reward for the same time, {when}")
+        rewards[moment] = _reward(one, reward)
+    if len(rewards) > MAX_SOFT_DEADLINES:
+        raise given[-1].error(f"at most {MAX_SOFT_DEADLINES} soft deadlines a job")
+    return tuple(sorted(rewards.items()))
+
+
+def _reward(given: _Given, text: str) -> float:
+    value = float(text) if _REWARD.fullmatch(text) else math.nan
+    if not 0 < value <= MAX_REWARD:
+        raise given.error(
+            f"the reward {text!r} is no number above 0 and at most {MAX_REWARD:g}",
+        )
+    return value
+
+
+def _phases(given: _Given | None) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    phases = tuple((given.value or "").split(","))
+    for phase in phases:
+        if phase not in PHASES:
+            raise given.error(f"no such phase {phase!r}", f"one or more of {','.join(PHASES)}")
+    if len(set(phases)) < len(phases):
+        raise given.error(f"a phase is named twice in {given.value!r}")
+    return phases
+
+
+def _wait(given: _Given | None) -> float | None:
+    if given is None:
+        return None
+    text = given.value or ""
+    seconds = float(text) if _SECONDS.fullmatch(text) else 0.0
+    if not 0 < seconds <= MAX_WAIT_S:
+        raise given.error(f"{text!r} is no number of seconds above 0, at most {MAX_WAIT_S:g}")
+    return seconds
+
+
+def _otherwise(given: _Given | None, wait_s: float | None) -> Otherwise:
+    if given is None:
+        return "best-effort"
+    for known in get_args(Otherwise):
+        if given.value == known:
+            if wait_s is None:
+                raise given.error(
+                    "says what to do without an answer, but nothing waits for one",
+                    "add --gs-wait SECONDS",
+                )
+            return known  # type: ignore[no-any-return]
+    raise given.error(f"{given.value!r} is neither cancel nor best-effort")

@@ -26,6 +26,7 @@ class NodeView:
     features: tuple[str, ...] = ()
     topology: str = ""
     gpus_used: int = 0
+    available_features: tuple[str, ...] = ()  # with those that a reboot would give
 
     @property
     def num_gpus(self) -> int:
@@ -42,7 +43,11 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition and its limits (None = no limit)."""
+    """One partition and its limits (None = no limit).
+
+    `state` is Slurm's own, in lower case: ``up``, ``down``, ``drain``, ``inactive``. Of `qos` come
+    limits that stand before those of a job's own QOS.
+    """
 
     name: str
     is_default: bool
@@ -50,6 +55,9 @@ class PartitionView:
     nodes: tuple[str, ...]
     max_time_s: int | None = None
     max_nodes: int | None = None
+    default_time_s: int | None = None
+    state: str = "up"
+    qos: str = ""
 
 
 @dataclass(frozen=True, slots=True)

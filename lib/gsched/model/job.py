@@ -146,16 +146,31 @@ class Prediction:
     as_of: int
 
 
+PHASES = ("pretrain", "eval", "sft", "debug")
+"""What a job may say that it does."""
+
+MAX_DEADLINE = 2**33
+"""The last epoch time (in the year 2242) that can be a deadline."""
+
+MAX_SOFT_DEADLINES = 8
+MAX_REWARD = 1e9
+
+
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What the user asked of gsched beyond Slurm's options (the request token)."""
+    """What the user asked of gsched beyond Slurm's options (the request token).
+
+    `deadline` is an epoch time by which the job shall have ended, `soft_deadlines` are (epoch
+    time, reward) in rising order, the reward for having ended by then (0 < reward ≤ MAX_REWARD).
+    `phases` are some of PHASES. `number` tells apart requests that are otherwise equal.
+    """
 
     opt_out: bool = False
     deadline: int | None = None
     soft_deadlines: tuple[tuple[int, float], ...] = ()
-    checkpoint_s: int | None = None
     phases: tuple[str, ...] = ()
     shareable: bool = False
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

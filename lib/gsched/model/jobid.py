@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gsched.errors import DataError
 
 MAX_JOB_ID = 2**32 - 1
+MAX_TASK = 4_000_000
+"""The largest id that Slurm gives to an array task (MaxArraySize in slurm.conf(5), less one)."""
 
 _ID = re.compile(
     r"(?P<job>\d{1,10})"
-    r"(?:_(?:(?P<task>\d{1,10})|\[(?P<tasks>[\d,:%-]+)\])|\+(?P<het>\d{1,4}))?"
-    r"(?:\.(?P<step>\d{1,10}|batch|extern|interactive|TBD)(?:\+\d{1,4})?)?",
+    r"(?:_(?:(?P<task>\d{1,10})|\[(?P<tasks>[\d,:%.-]+)\])|\+(?P<het>\d{1,4}))?"
+    r"(?:\.(?P<step>(?:\d{1,10}|batch|extern|interactive|TBD)(?:\+\d{1,4})?))?",
     re.ASCII,
 )
 _RANGE = re.compile(
@@ -44,7 +47,7 @@ class TaskRange:
 
 @dataclass(frozen=True, slots=True)
 class TaskSet:
-    """The tasks of an array expression, in ranges: never expanded unless iterated over.
+    """The tasks of an array expression, in ranges that rise and do not overlap.
 
     `throttle` is the most tasks that may run at once (``%4``), None = no limit.
     """
@@ -65,22 +68,55 @@ class TaskSet:
 
 
 def parse_tasks(text: str) -> TaskSet:
-    """An array expression such as ``1-9:2,20%4``. Raises DataError."""
-    listed, percent, limit = text.partition("%")
+    """An array expression as sbatch takes it (``-a``) and Slurm prints it: ``1-9:2,20%4``.
+
+    Raises DataError, with a reason of its own for one that Slurm has cut short with ``...``: the
+    tasks behind the cut, and a throttle, are not known.
+    """
+    if "..." in text:
+        raise DataError(
+            f"array expression cut short by Slurm: {text[:80]!r}",
+            "name the whole array by its number; SLURM_BITSTR_LEN=0 makes Slurm print all of it",
+        )
+    in_brackets = text.startswith("[") and text.endswith("]")
+    listed, percent, limit = (text[1:-1] if in_brackets else text).partition("%")
     if percent and not re.fullmatch(r"\d{1,9}", limit, re.ASCII):
-        raise DataError(f"not an array expression: {text!r}")
-    ranges = []
-    for item in listed.split(","):
-        match = _RANGE.fullmatch(item)
-        if match is None:
-            raise DataError(f"not an array expression: {text!r}")
-        first = int(match["first"])
-        last = int(match["last"] or first)
-        stride = int(match["stride"] or 1)
-        if last < first or stride == 0:
-            raise DataError(f"empty range {item!r} in the array expression {text!r}")
-        ranges.append(TaskRange(first, last, stride))
-    return TaskSet(tuple(ranges), int(limit) if percent else None)
+        raise _no_tasks(text)
+    ranges = tuple(_task_range(item, text) for item in listed.split(","))
+    if any(after.first <= before.last for before, after in pairwise(ranges)):
+        ranges = _in_order(ranges, text)
+    return TaskSet(ranges, int(limit or 0) or None)
+
+
+def _task_range(item: str, whole: str) -> TaskRange:
+    match = _RANGE.fullmatch(item.strip())
+    if match is None:
+        raise _no_tasks(whole)
+    first = int(match["first"])
+    last = int(match["last"] or first)
+    stride = int(match["stride"] or 1)
+    if last < first or stride == 0 or last > MAX_TASK:
+        raise DataError(
+            f"range {item!r} is empty, or goes beyond {MAX_TASK}, in the array expression "
+            f"{whole[:80]!r}"
+        )
+    last -= (last - first) % stride
+    return TaskRange(first, last, stride if last > first else 1)
+
+
+def _in_order(ranges: tuple[TaskRange, ...], whole: str) -> tuple[TaskRange, ...]:
+    """Ranges that overlap or do not rise, as Slurm reads them: each task once, in order."""
+    if sum(map(len, ranges)) > 2 * MAX_TASK:
+        raise DataError(f"array expression names its tasks many times over: {whole[:80]!r}")
+    marks = bytearray(max(part.last for part in ranges) + 1)
+    for part in ranges:
+        marks[part.first : part.last + 1 : part.stride] = b"\x01" * len(part)
+    runs = re.finditer(rb"\x01+", marks)
+    return tuple(TaskRange(run.start(), run.end() - 1) for run in runs)
+
+
+def _no_tasks(text: str) -> DataError:
+    return DataError(f"not an array expression: {text[:80]!r}", "write for example 1-9:2,20%4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +124,8 @@ class JobId:
     """One job, array task, set of array tasks, het component or step.
 
     `job_id` is the array's or the het leader's id. At most one of `array_task`, `array_tasks` and
-    `het_offset` is set. `step` is empty for the job itself.
+    `het_offset` is set. `step` is empty for the job itself: ``batch``, ``extern``, ``0``, or
+    ``0+1`` for its part in a het component.
     """
 
     job_id: int
@@ -116,7 +153,7 @@ def parse_job_id(text: str) -> JobId:
     match = _ID.fullmatch(text.strip())
     if match is None or not 0 < int(match["job"]) <= MAX_JOB_ID:
         raise DataError(
-            f"not a job id: {text!r}", "write 123, 123_4 (array task) or 123+1 (het component)"
+            f"not a job id: {text[:80]!r}", "write 123, 123_4 (array task) or 123+1 (het component)"
         )
     return JobId(
         job_id=int(match["job"]),

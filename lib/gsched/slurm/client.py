@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from gsched.errors import UnavailableError, UsageError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
-from gsched.model.history import Batch
-from gsched.slurm import parse_config, parse_priority, parse_queue, parse_sacct
+from gsched.model.history import Batch, Reject
+from gsched.slurm import (
+    accounting,
+    detail,
+    limits,
+    parse_config,
+    parse_priority,
+    parse_queue,
+    parse_sacct,
+    split_tasks,
+    usage,
+)
+from gsched.slurm.accounting import EVERY_JOB, Progress
+from gsched.slurm.failures import may_pass
 from gsched.slurm.fields import new_separator
+from gsched.slurm.parse_limits import LimitRecord, NodeDemand
+from gsched.slurm.parse_usage import UsageRecord
+from gsched.slurm.patience import Patience, Runner
 from gsched.slurm.records import (
+    AccountingFilter,
     FreeText,
+    JobDetail,
     PriorityRow,
     QueueListing,
     SlurmConfig,
     UpdateOutcome,
 )
-from gsched.slurm.run import Completed, is_unreachable, run
+from gsched.slurm.run import Completed, run
 
 MAX_SITE_FACTOR = 2**31 - 4
 """Slurm stores SiteFactor with an offset of 2^31; beyond this it takes no value."""
@@ -40,12 +57,30 @@ class SlurmClient(Protocol):
         """The configuration of slurmctld in force."""
         ...
 
-    def queue(self, states: Literal["live", "all"] = "live") -> QueueListing:
-        """The jobs that slurmctld knows: pending and running, or with those that ended lately."""
+    def queue(
+        self,
+        states: Literal["live", "all"] = "live",
+        *,
+        with_texts: bool = False,
+        all_partitions: bool = True,
+    ) -> QueueListing:
+        """The jobs that slurmctld knows: pending and running, or with those that ended lately.
+
+        In squeue's own order. `with_texts` reads names and comments in the same call: for a view,
+        not for rounds. Without `all_partitions`, jobs of hidden partitions are left out.
+        """
+        ...
+
+    def split_tasks(self, raw_ids: Sequence[int]) -> QueueListing:
+        """Waiting array tasks with a number of their own, which `queue` hides; with texts."""
         ...
 
     def free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
         """Names and comments; jobs that Slurm no longer knows are absent."""
+        ...
+
+    def job_detail(self, raw_id: int) -> JobDetail | None:
+        """One job in all detail; None when slurmctld knows no job of that number (any more)."""
         ...
 
     def priorities(self) -> Mapping[int, PriorityRow]:
@@ -64,32 +99,103 @@ class SlurmClient(Protocol):
         """All reservations, current and future."""
         ...
 
+    def federation(self) -> str:
+        """The federation that this cluster is a member of, '' for none. Needs slurmdbd."""
+        ...
+
     def cron_job_ids(self) -> frozenset[int]:
         """Raw ids of scrontab's jobs, and perhaps some that no job of the queue has."""
         ...
 
     def set_site_factors(self, values: Sequence[tuple[str, int]]) -> tuple[UpdateOutcome, ...]:
-        """Set the SiteFactor of each (slurm id, value); outcomes in the same order."""
+        """Set the SiteFactor of each (slurm id, value); outcomes in the same order.
+
+        Raises when Slurm could not be reached or did not answer for one of them: any of them may
+        have been taken then, and nothing is sent again. Whoever wrote reads back what stands.
+        """
         ...
 
-    def accounting(self, since: int, until: int) -> Batch:
-        """Attempts of jobs that slurmdbd saw in any state from `since` to `until` (epoch)."""
+    def requeue(self, slurm_ids: Sequence[str], *, hold: bool = False) -> tuple[UpdateOutcome, ...]:
+        """Requeue jobs (``7``, ``7_3``), to wait or to be held; outcomes in the same order.
+
+        An id of an array or a het job means all of its parts.
+        """
+        ...
+
+    def accounting(
+        self,
+        since: int,
+        until: int,
+        chosen: AccountingFilter = EVERY_JOB,
+        on_progress: Progress | None = None,
+    ) -> Batch:
+        """Attempts of jobs that slurmdbd saw in any state from `since` to `until` (epoch).
+
+        All of it in one batch, in the order of submission; `accounting_chunks` is for long times.
+        `on_progress` is told after each chunk up to when (epoch) has been read, and rows so far.
+        """
+        ...
+
+    def accounting_chunks(
+        self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB
+    ) -> Iterator[Batch]:
+        """The same chunk by chunk, the oldest first, so that a reader can keep each at once.
+
+        The cursor of a batch is the epoch time up to which all is read then: a read that was
+        interrupted goes on from there (less ``accounting.OVERLAP_S``). An attempt may be in
+        several chunks; what a later one says of it is newer.
+        """
+        ...
+
+    def limits(self, account: str, qos: str) -> tuple[LimitRecord, ...]:
+        """Limits of an account, of those above it and of a QOS, and their present use."""
+        ...
+
+    def qos_flags(self, qos: str) -> frozenset[str]:
+        """The flags of a QOS, such as ``PartitionTimeLimit``."""
+        ...
+
+    def licences(self) -> Mapping[str, int]:
+        """How many of each licence the cluster has, by name."""
+        ...
+
+    def node_demand(self, raw_id: int) -> NodeDemand | None:
+        """What each node must give to a job; None when slurmctld knows it no longer."""
+        ...
+
+    def usage(self, job_ids: Sequence[str]) -> tuple[tuple[UsageRecord, ...], tuple[Reject, ...]]:
+        """Every attempt of some jobs with what its steps used, as sacct shows it to the caller."""
         ...
 
     def privilege(self, user: str) -> Privilege:
         """What `user`, who runs this process, may do on the cluster."""
         ...
 
+    def coordinated_accounts(self, user: str) -> frozenset[str]:
+        """Accounts (and those below them) whose coordinator `user` is; needs slurmdbd."""
+        ...
+
 
 class CommandClient:
     """SlurmClient by squeue, sprio, scontrol, sacct and sacctmgr."""
 
-    def __init__(self, timeout_s: float = 60.0) -> None:
-        """`timeout_s` limits each command."""
-        self._timeout_s = timeout_s
+    def __init__(
+        self,
+        timeout_s: float = 60.0,
+        notify: Callable[[str], None] = lambda _: None,
+        *,
+        asks_again: bool = True,
+        runner: Runner = run,
+    ) -> None:
+        """`timeout_s` limits each question, repeated attempts included.
 
-    def _run(self, *argv: str, stdin: str | None = None) -> Completed:
-        return run(argv, stdin=stdin, timeout_s=self._timeout_s)
+        `notify` is told, in a sentence, when an answer is late. A caller that comes again by itself
+        wants no `asks_again`. `runner` runs the commands.
+        """
+        self._patience = Patience(timeout_s, notify, asks_again=asks_again, runner=runner)
+
+    def _run(self, *argv: str) -> Completed:
+        return self._patience.read(argv)
 
     def _output(self, *argv: str) -> str:
         return self._run(*argv).check().stdout
@@ -98,13 +204,25 @@ class CommandClient:
         """See SlurmClient."""
         return parse_config.parse_config(self._output("scontrol", "show", "config"))
 
-    def queue(self, states: Literal["live", "all"] = "live") -> QueueListing:
+    def queue(
+        self,
+        states: Literal["live", "all"] = "live",
+        *,
+        with_texts: bool = False,
+        all_partitions: bool = True,
+    ) -> QueueListing:
         """See SlurmClient."""
         separator = new_separator()
         chosen = ("--states=all",) if states == "all" else ()
-        form = parse_queue.squeue_format(parse_queue.QUEUE_FIELDS, separator)
-        text = self._output("squeue", "-h", "-a", "--local", "--noconvert", *chosen, "-O", form)
-        return parse_queue.parse_queue(text, separator)
+        hidden = ("-a",) if all_partitions else ()
+        fields = parse_queue.QUEUE_FIELDS + (parse_queue.TEXT_FIELDS if with_texts else ())
+        form = parse_queue.squeue_format(fields, separator)
+        text = self._output("squeue", "-h", *hidden, "--local", "--noconvert", *chosen, "-O", form)
+        return parse_queue.parse_queue(text, separator, with_texts=with_texts)
+
+    def split_tasks(self, raw_ids: Sequence[int]) -> QueueListing:
+        """See SlurmClient."""
+        return split_tasks.split_tasks(self._run, raw_ids)
 
     def free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
         """See SlurmClient."""
@@ -119,6 +237,10 @@ class CommandClient:
             return {}
         texts = parse_queue.parse_free_text(answer.check().stdout, separator)
         return {raw_id: texts[raw_id] for raw_id in raw_ids if raw_id in texts}
+
+    def job_detail(self, raw_id: int) -> JobDetail | None:
+        """See SlurmClient."""
+        return detail.job_detail(self._run, raw_id)
 
     def priorities(self) -> Mapping[int, PriorityRow]:
         """See SlurmClient. Empty under PriorityType=priority/basic, which has no factors."""
@@ -143,6 +265,10 @@ class CommandClient:
         text = self._output("scontrol", "-a", "-o", "show", "reservation")
         return parse_config.parse_reservations(text)
 
+    def federation(self) -> str:
+        """See SlurmClient."""
+        return parse_config.parse_federation(self._output("scontrol", "show", "federation"))
+
     def cron_job_ids(self) -> frozenset[int]:
         """See SlurmClient. Asks for the jobs only where scrontab is switched on."""
         if "enable" not in self.config().flags("ScronParameters"):
@@ -156,25 +282,81 @@ class CommandClient:
         """
         if not values:
             return ()
-        lines = [_update_line(slurm_id, value) for slurm_id, value in values]
-        answer = self._run("scontrol", stdin="\n".join(lines) + "\n")
-        errors = parse_config.parse_update_errors(answer.stderr)
-        if answer.status != 0 and (is_unreachable(answer.stderr) or not errors):
-            raise answer.failure()  # some may have been taken: the caller re-reads
-        return tuple(UpdateOutcome(slurm_id, errors.get(slurm_id, "")) for slurm_id, _ in values)
+        ids = [slurm_id for slurm_id, _ in values]
+        return self._feed(ids, [_update_line(slurm_id, value) for slurm_id, value in values])
 
-    def accounting(self, since: int, until: int) -> Batch:
-        """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
+    def requeue(self, slurm_ids: Sequence[str], *, hold: bool = False) -> tuple[UpdateOutcome, ...]:
+        """See SlurmClient. One scontrol for all; raises as `set_site_factors` does."""
+        if not slurm_ids:
+            return ()
+        verb = "requeuehold" if hold else "requeue"
+        return self._feed(slurm_ids, [f"{verb} {_checked(slurm_id)}" for slurm_id in slurm_ids])
+
+    def _feed(self, slurm_ids: Sequence[str], lines: Sequence[str]) -> tuple[UpdateOutcome, ...]:
+        """What one scontrol says to a line for each job. Never sent again: see SlurmClient."""
+        answer = self._patience.once(("scontrol",), "\n".join(lines) + "\n")
+        errors = parse_config.parse_update_errors(answer.stderr)
+        if answer.status != 0 and (may_pass(answer.stderr) or not errors):
+            raise answer.failure()  # some may have been taken: the caller re-reads
+        return tuple(UpdateOutcome(slurm_id, errors.get(slurm_id, "")) for slurm_id in slurm_ids)
+
+    def accounting(
+        self,
+        since: int,
+        until: int,
+        chosen: AccountingFilter = EVERY_JOB,
+        on_progress: Progress | None = None,
+    ) -> Batch:
+        """See SlurmClient. Raises as `accounting_chunks` does."""
+        return accounting.merged(self.accounting_chunks(since, until, chosen), on_progress)
+
+    def accounting_chunks(
+        self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB
+    ) -> Iterator[Batch]:
+        """See SlurmClient.
+
+        Raises UnavailableError on a cluster without slurmdbd, UsageError for a filter that sacct
+        cannot take, TryAgainError when slurmdbd cannot even answer for an hour in time.
+        """
         config = self.config()
         if not config.has_slurmdbd:
             raise UnavailableError(
                 "this cluster has no slurmdbd, so sacct knows no jobs",
                 "set up slurmdbd, or JobCompType=jobcomp/filetxt",
             )
-        separator = new_separator()
-        tracked = config.get("AccountingStorageTRES").split(",")
-        text = self._output(*parse_sacct.sacct_argv(since, until, separator))
-        return parse_sacct.parse_sacct(text, separator, counts_gpus="gres/gpu" in tracked)
+        parse_sacct.check_filter(chosen)
+        counts_gpus = "gres/gpu" in config.get("AccountingStorageTRES").split(",")
+
+        def ask(begin: int, end: int) -> Batch:
+            separator = new_separator()
+            text = self._output(*parse_sacct.sacct_argv(begin, end, separator, chosen))
+            batch = parse_sacct.parse_sacct(text, separator, counts_gpus=counts_gpus)
+            return parse_sacct.with_names(batch, chosen.names)
+
+        # a few jobs by their ids are found at once, however long ago they were
+        chunk_s = until - since if chosen.job_ids else accounting.FIRST_CHUNK_S
+        return accounting.read_chunks(ask, since, until, chunk_s=chunk_s)
+
+    def limits(self, account: str, qos: str) -> tuple[LimitRecord, ...]:
+        """See SlurmClient."""
+        return limits.limits(self._run, account, qos)
+
+    def qos_flags(self, qos: str) -> frozenset[str]:
+        """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
+        return limits.qos_flags(self._run, qos)
+
+    def licences(self) -> Mapping[str, int]:
+        """See SlurmClient."""
+        return limits.licences(self._run)
+
+    def node_demand(self, raw_id: int) -> NodeDemand | None:
+        """See SlurmClient."""
+        return limits.node_demand(self._run, raw_id)
+
+    def usage(self, job_ids: Sequence[str]) -> tuple[tuple[UsageRecord, ...], tuple[Reject, ...]]:
+        """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
+        tracked = self.config().get("AccountingStorageTRES").split(",")
+        return usage.usage(self._run, job_ids, counts_gpus="gres/gpu" in tracked)
 
     def privilege(self, user: str) -> Privilege:
         """See SlurmClient."""
@@ -191,11 +373,24 @@ class CommandClient:
         levels: dict[str, Privilege] = {"Administrator": "admin", "Operator": "operator"}
         return levels.get(text.strip(), "user")
 
+    def coordinated_accounts(self, user: str) -> frozenset[str]:
+        """See SlurmClient."""
+        form = "format=coord"
+        text = self._output(
+            "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "withcoord", form
+        )
+        return frozenset(name for name in text.strip().split(",") if name)
+
 
 def _update_line(slurm_id: str, value: int) -> str:
     """A line for scontrol's stdin. Raises UsageError for what is no job id or no SiteFactor."""
-    if _UPDATABLE_ID.fullmatch(slurm_id) is None:
-        raise UsageError(f"not a job id: {slurm_id!r}")
     if abs(value) > MAX_SITE_FACTOR:
         raise UsageError(f"SiteFactor {value} of job {slurm_id} is beyond ±{MAX_SITE_FACTOR}")
-    return f"update jobid={slurm_id} sitefactor={int(value)}"
+    return f"update jobid={_checked(slurm_id)} sitefactor={int(value)}"
+
+
+def _checked(slurm_id: str) -> str:
+    """The id of one job, for scontrol's stdin, where another line would be another command."""
+    if _UPDATABLE_ID.fullmatch(slurm_id) is None:
+        raise UsageError(f"not a job id: {slurm_id!r}")
+    return slurm_id

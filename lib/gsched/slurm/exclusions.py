@@ -1,6 +1,7 @@
 """The one list of jobs that gsched never touches. Pure.
 
 Every rule has a stable code (in the audit, in ``gsched why``, in tests) and a sentence for people.
+``engine.validate`` drops whatever a policy decides about a job that is excluded from it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,20 @@ from dataclasses import dataclass
 
 from gsched.model.job import Capability, Exclusion, JobState
 from gsched.slurm.records import PriorityRow, QueueRow
+
+CHANGES_JOB = (
+    Capability.REORDER,
+    Capability.PREEMPT,
+    Capability.PLACE,
+    Capability.SHARE,
+    Capability.RESIZE,
+)
+"""What changes a job in Slurm."""
+
+PROMISES = (Capability.ADMIT,)
+"""What changes nothing in Slurm: gsched answers a request. Of a job left alone it says nothing."""
+
+_REQUEUES = (Capability.PREEMPT, Capability.RESIZE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +45,24 @@ def exclusions(
     is_cron: bool,
     is_foreign: bool,
 ) -> tuple[Exclusion, ...]:
-    """Why `row` must be left alone, for REORDER and for PREEMPT; empty when it need not be.
+    """Why `row` must be left alone, by capability; empty when it need not be.
 
     `priority` is the job's line of sprio, None when it has none. `is_foreign`: somebody else has
     set the job's SiteFactor. A job that no longer waits cannot be reordered anyway and is judged
     alike.
     """
-    common = [*_consent(row, rules, opted_out), *_kind(row, is_cron)]
-    reorder = [*common, *_order(row, priority, is_foreign)]
-    preempt = [*common, *_no_requeue(row)]
+    found = [
+        *((CHANGES_JOB + PROMISES, why) for why in _consent(row, rules, opted_out)),
+        *((CHANGES_JOB + PROMISES, why) for why in _kind(row, is_cron)),
+        *((CHANGES_JOB, why) for why in _others_say(row, priority)),
+        *(((Capability.REORDER,), why) for why in _order(is_foreign)),
+        *((_REQUEUES, why) for why in _no_requeue(row)),
+    ]
     return tuple(
         Exclusion(capability, code, detail)
-        for capability, found in ((Capability.REORDER, reorder), (Capability.PREEMPT, preempt))
-        for code, detail in found
+        for capability in CHANGES_JOB + PROMISES
+        for capabilities, (code, detail) in found
+        if capability in capabilities
     )
 
 
@@ -72,13 +92,16 @@ def _kind(row: QueueRow, is_cron: bool) -> _Found:
         yield "reservation", f"runs in the reservation {row.reservation}"
 
 
-def _order(row: QueueRow, priority: PriorityRow | None, is_foreign: bool) -> _Found:
+def _others_say(row: QueueRow, priority: PriorityRow | None) -> _Found:
     if row.is_unsplit_array:
         yield "unsplit-array", "an array whose tasks Slurm has not split off yet"
     if row.state is JobState.PENDING and row.priority == 0:
         yield "held", f"held ({row.reason})" if row.reason else "held"
     if priority is not None and priority.is_manual:
         yield "manual-priority", "an administrator has set its priority directly"
+
+
+def _order(is_foreign: bool) -> _Found:
     if is_foreign:
         yield "foreign-site-factor", "its SiteFactor was set by somebody else"
 

@@ -14,15 +14,15 @@ from gsched.model.job import (
     JobState,
     JobView,
     Request,
+    Wants,
 )
-from gsched.slurm import wire
 from gsched.slurm.records import FreeText, QueueRow
 
 _HOLDS_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
 
 
 def to_view(
-    row: QueueRow, text: FreeText, key: JobKey, exclusions: tuple[Exclusion, ...]
+    row: QueueRow, name: str, key: JobKey, wants: Wants, exclusions: tuple[Exclusion, ...]
 ) -> JobView:
     """What policies see of a job. `key` carries the logical job's first submit time."""
     return JobView(
@@ -33,7 +33,7 @@ def to_view(
         tenant=row.tenant,
         qos=row.qos,
         partitions=row.partitions,
-        name=text.name,
+        name=name,
         request=Request(
             nodes=CountRange(row.min_nodes, row.max_nodes),
             gpus=GpuRange(row.num_gpus, row.num_gpus),
@@ -47,7 +47,7 @@ def to_view(
         first_submit=key.epoch,
         eligible=row.eligible_time,
         time_limit_s=row.time_limit_s,
-        wants=wire.read(text.comment),
+        wants=wants,
         allocation=_allocation(row),
         exclusions=exclusions,
         pending_reason=row.reason if row.state is JobState.PENDING else "",

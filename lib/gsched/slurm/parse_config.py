@@ -22,22 +22,9 @@ from gsched.model.units import (
 )
 from gsched.slurm.fields import parse_time
 from gsched.slurm.records import SlurmConfig
+from gsched.slurm.states import parse_node_state
 
 _NEXT_KEY = re.compile(r" +(?=[A-Za-z][\w:/.]*=)")
-
-# Suffixes of node states in sinfo(1) and scontrol(1).
-_STATE_SYMBOLS = {
-    "*": "not_responding",
-    "~": "powered_down",
-    "#": "powering_up",
-    "%": "powering_down",
-    "!": "power_down",
-    "$": "maint",
-    "@": "reboot_requested",
-    "^": "reboot_issued",
-    "-": "planned",
-}
-_STATE = re.compile(r"(?P<base>[A-Z_]+)(?P<symbols>[*~#%!$@^-]*)(?P<flags>(?:\+[A-Z_]+)*)")
 
 
 def parse_config(text: str) -> SlurmConfig:
@@ -94,17 +81,8 @@ def _node(record: dict[str, str]) -> NodeView:
         partitions=_items(record.get("Partitions", "")),
         features=_items(record.get("ActiveFeatures", "")),
         gpus_used=used,
+        available_features=_items(record.get("AvailableFeatures", "")),
     )
-
-
-def parse_node_state(text: str) -> tuple[str, tuple[str, ...]]:
-    """``IDLE*+DRAIN`` → base state and flags in lower case; "unknown" for what is no state."""
-    match = _STATE.fullmatch(text)
-    if match is None:
-        return "unknown", (text.lower(),) if text else ()
-    flags = [_STATE_SYMBOLS[symbol] for symbol in match["symbols"]]
-    flags += [flag.lower() for flag in match["flags"].split("+") if flag]
-    return match["base"].lower(), tuple(dict.fromkeys(flags))
 
 
 def parse_partitions(text: str) -> tuple[PartitionView, ...]:
@@ -117,6 +95,9 @@ def parse_partitions(text: str) -> tuple[PartitionView, ...]:
             nodes=tuple(expand(record.get("Nodes", ""))),
             max_time_s=_limit(parse_time_limit(record.get("MaxTime", ""))),
             max_nodes=_number(record.get("MaxNodes", "")),
+            default_time_s=_limit(parse_time_limit(record.get("DefaultTime", ""))),
+            state=record.get("State", "").lower(),
+            qos=record.get("QoS", ""),
         )
         for record in _records(text, "PartitionName")
     )
@@ -148,6 +129,12 @@ def parse_reservations(text: str) -> tuple[ReservationView, ...]:
             )
         )
     return tuple(found)
+
+
+def parse_federation(text: str) -> str:
+    """The name in ``scontrol show federation``, '' for a cluster that is in none."""
+    found = re.search(r"^Federation: *(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def parse_cron_jobs(text: str) -> frozenset[int]:

@@ -10,15 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 
 from gsched.errors import DataError
+from gsched.model.exitcode import parse_exit_code
 from gsched.model.history import AttemptRecord, Reject
 from gsched.model.job import JobState
+from gsched.model.times import parse_printed_time
 from gsched.model.units import UNSET, count_gres, parse_tres, tres_gres
 from gsched.slurm.fields import time_limit
-from gsched.slurm.parse_sacct import parse_exit_code, tres_tuple
+from gsched.slurm.parse_sacct import tres_tuple
 from gsched.slurm.states import parse_state
 
 SOURCE = "jobcomp"
@@ -110,7 +111,7 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _attempt(fields: Mapping[str, str], cluster: str) -> AttemptRecord:
-    submit_time = _local_time(fields["SubmitTime"])
+    submit_time = parse_printed_time(fields["SubmitTime"])
     if submit_time is None:
         raise DataError("no submit time")
     state, _ = parse_state(fields["JobState"])
@@ -135,9 +136,9 @@ def _attempt(fields: Mapping[str, str], cluster: str) -> AttemptRecord:
         partition=_text(fields["Partition"]),
         qos=_text(fields["QOS"]),
         name=fields["Name"],
-        eligible_time=_local_time(fields["EligibleTime"]),
-        start_time=_local_time(fields["StartTime"]) if has_run else None,
-        end_time=_local_time(fields["EndTime"]),
+        eligible_time=parse_printed_time(fields["EligibleTime"]),
+        start_time=parse_printed_time(fields["StartTime"]) if has_run else None,
+        end_time=parse_printed_time(fields["EndTime"]),
         time_limit_s=time_limit(fields["TimeLimit"]),
         num_nodes=int(fields["NodeCnt"]) or None,
         num_cpus=int(fields["ProcCnt"]) or None,
@@ -156,10 +157,3 @@ def _text(value: str) -> str | None:
 
 def _number(value: str | None) -> int | None:
     return None if value is None else int(value)
-
-
-def _local_time(text: str) -> int | None:
-    """Epoch of an ISO time in this process's zone; None for Slurm's "unknown"."""
-    if text in UNSET or text == "unknown":
-        return None
-    return int(datetime.fromisoformat(text).timestamp())

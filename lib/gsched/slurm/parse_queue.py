@@ -13,7 +13,7 @@ from gsched.model.units import (
     Gres,
     count_gres,
     parse_count,
-    parse_gres,
+    parse_requested_gres,
     parse_tres,
     tres_gres,
 )
@@ -29,7 +29,8 @@ QUEUE_FIELDS = (
     "Sockets", "RestartCnt", "BatchFlag", "Requeue", "Reservation", "Feature", "NodeList",
     "Dependency", "Licenses",
 )  # fmt: skip
-FREE_TEXT_FIELDS = ("JobID", "Name", "Comment")
+TEXT_FIELDS = ("Name", "Comment")
+FREE_TEXT_FIELDS = ("JobID", *TEXT_FIELDS)
 
 
 def squeue_format(fields: Sequence[str], separator: str) -> str:
@@ -37,16 +38,31 @@ def squeue_format(fields: Sequence[str], separator: str) -> str:
     return ",".join(f"{field}:{separator}" for field in fields)
 
 
-def parse_queue(text: str, separator: str) -> QueueListing:
-    """The jobs of ``squeue -h -a -O`` with `QUEUE_FIELDS`. A record in disorder is a reject."""
+def parse_queue(text: str, separator: str, *, with_texts: bool = False) -> QueueListing:
+    """The jobs of ``squeue -h -a -O`` with `QUEUE_FIELDS`. A record in disorder is a reject.
+
+    `with_texts`: `TEXT_FIELDS` were asked for as well.
+    """
     rows: list[QueueRow] = []
+    texts: dict[int, FreeText] = {}
     rejects: list[Reject] = []
-    for number, record in enumerate(split_records(text, separator, len(QUEUE_FIELDS)), 1):
+    width = len(QUEUE_FIELDS) + (len(TEXT_FIELDS) if with_texts else 0)
+    for number, record in enumerate(split_records(text, separator, width), 1):
         try:
-            rows.append(_queue_row(record))
+            row = _queue_row(record[: len(QUEUE_FIELDS)])
+            if with_texts:
+                texts[row.raw_id] = _free_text(record[len(QUEUE_FIELDS) :])
+            rows.append(row)
         except (DataError, ValueError) as error:
             rejects.append(Reject("squeue", number, str(error), "|".join(record)))
-    return QueueListing(tuple(rows), tuple(rejects))
+    return QueueListing(tuple(rows), tuple(rejects), texts)
+
+
+def _free_text(fields: list[str]) -> FreeText:
+    if len(fields) != len(TEXT_FIELDS):
+        raise DataError(f"record has {len(fields)} texts instead of {len(TEXT_FIELDS)}")
+    name, comment = fields
+    return FreeText(name, "" if comment == "(null)" else comment)
 
 
 def _queue_row(record: list[str]) -> QueueRow:
@@ -68,7 +84,7 @@ def _queue_row(record: list[str]) -> QueueRow:
     # While a job waits, NumNodes is squeue's guess; its TRES hold the least that it asks for.
     nodes = _tres(tres_text).get("node") or _count(num_nodes, 1)
     tasks = _count(num_tasks, 1)
-    tres, num_gpus, gpu_options, shards, mem_bytes = _resources(
+    tres, num_gpus, gpu_options, shards, mem_bytes = resources(
         tres_text, per_job, per_node, per_socket, per_task, nodes, tasks, sockets
     )
     return QueueRow(
@@ -108,7 +124,7 @@ def _queue_row(record: list[str]) -> QueueRow:
         node_list=_text(node_list),
         can_requeue=requeue == "1",
         tres=tres,
-        gpus_per_node=count_gres(parse_gres(per_node), "gpu")[0],
+        gpus_per_node=_gpus_of(per_node),
     )
 
 
@@ -131,7 +147,12 @@ _tres = lru_cache(maxsize=4096)(parse_tres)
 
 
 @lru_cache(maxsize=4096)
-def _resources(
+def _gpus_of(gres: str) -> int:
+    return count_gres(parse_requested_gres(gres), "gpu")[0]
+
+
+@lru_cache(maxsize=4096)
+def resources(
     tres_text: str,
     per_job: str,
     per_node: str,
@@ -160,7 +181,7 @@ def _resources(
         options += (GpuOption(None, untyped),)
     shards, _ = count_gres(accounted, "shard")
     if not shards:
-        shards, _ = count_gres(_times(parse_gres(per_node), nodes), "shard")
+        shards, _ = count_gres(_times(parse_requested_gres(per_node), nodes), "shard")
     records = tuple(Tres(name, count) for name, count in tres.items())
     return records, num_gpus, options, shards, tres.get("mem", 0)
 
@@ -182,7 +203,7 @@ def _requested(
         (per_task, tasks),
         (per_socket, num_sockets),
     ):
-        entries = _times(parse_gres(text), factor)
+        entries = _times(parse_requested_gres(text), factor)
         if count_gres(entries, "gpu")[0]:
             return entries
     return ()
@@ -201,6 +222,5 @@ def parse_free_text(text: str, separator: str) -> dict[int, FreeText]:
     for record in split_records(text, separator, len(FREE_TEXT_FIELDS)):
         if len(record) != len(FREE_TEXT_FIELDS) or not record[0].isdecimal():
             raise DataError(f"squeue gave a broken record: {record!r}")
-        raw_id, name, comment = record
-        texts[int(raw_id)] = FreeText(name, "" if comment == "(null)" else comment)
+        texts[int(record[0])] = _free_text(record[1:])
     return texts

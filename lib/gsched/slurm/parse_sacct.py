@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import pwd
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from gsched.errors import DataError
+from gsched.errors import DataError, UsageError
+from gsched.model.exitcode import parse_exit_code
 from gsched.model.history import AttemptRecord, Batch, Reject, Tres
 from gsched.model.jobid import parse_job_id
 from gsched.model.units import (
@@ -16,7 +18,9 @@ from gsched.model.units import (
     parse_tres,
     tres_gres,
 )
+from gsched.slurm.accounting import EVERY_JOB
 from gsched.slurm.fields import parse_time, split_records, time_limit
+from gsched.slurm.records import AccountingFilter
 from gsched.slurm.states import parse_state
 
 FIELDS = (
@@ -27,17 +31,58 @@ FIELDS = (
 _STATES = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
 
 
-def sacct_argv(since: int, until: int, separator: str) -> list[str]:
-    """The sacct command for the jobs of all users in a window (epoch), with all their attempts.
+def sacct_argv(
+    since: int, until: int, separator: str, chosen: AccountingFilter = EVERY_JOB
+) -> list[str]:
+    """The sacct command for the jobs of a window (epoch), with all their attempts.
 
     ``-D`` gives the attempts before a requeue, ``-X`` leaves the steps out. The states are named
-    because sacct else leaves out what was cancelled before it became eligible.
+    because sacct else leaves out what was cancelled before it became eligible. Of other users' jobs
+    an ordinary user sees what PrivateData lets through.
     """
     return [
-        "sacct", "--local", "-a", "-D", "-X", "-n", "-p", "--noconvert",
-        f"--delimiter={separator}", "-S", _utc(since), "-E", _utc(until), "-s", _STATES,
-        "-o", ",".join(FIELDS),
+        "sacct", "--local", "-D", "-X", "-n", "-p", "--noconvert",
+        f"--delimiter={separator}", "-S", _utc(since), "-E", _utc(until),
+        *_chosen(chosen), "-o", ",".join(FIELDS),
     ]  # fmt: skip
+
+
+def _chosen(chosen: AccountingFilter) -> list[str]:
+    options = [f"--user={','.join(chosen.users)}"] if chosen.users else ["-a"]
+    options += [f"--state={','.join(chosen.states) or _STATES}"]
+    for name, words in (
+        ("accounts", chosen.accounts),
+        ("partition", chosen.partitions),
+        ("jobs", chosen.job_ids),
+        # sacct takes names apart at commas: those that have one are looked for in its answer
+        ("name", () if any("," in name for name in chosen.names) else chosen.names),
+    ):
+        if words:
+            options.append(f"--{name}={','.join(words)}")
+    return options
+
+
+def check_filter(chosen: AccountingFilter) -> None:
+    """Raise UsageError for users that this machine does not know and for what is no job id."""
+    for user in chosen.users:
+        try:
+            pwd.getpwnam(user)
+        except KeyError:
+            raise UsageError(f"this machine knows no user {user!r}") from None
+    for job_id in chosen.job_ids:
+        try:
+            parse_job_id(job_id)
+        except DataError as error:
+            raise UsageError(error.message, error.hint) from error
+
+
+def with_names(batch: Batch, names: Collection[str]) -> Batch:
+    """`batch` without the jobs of other names; all of it where no name is asked for."""
+    if not names:
+        return batch
+    records = tuple(record for record in batch.records if record.name in names)
+    rows_in = batch.rows_in - len(batch.records) + len(records)
+    return replace(batch, records=records, rows_in=rows_in)
 
 
 def _utc(epoch: int) -> str:
@@ -102,7 +147,8 @@ def _attempt(row: Mapping[str, str], counts_gpus: bool) -> AttemptRecord | None:
         end_time=parse_time(row["End"]),
         time_limit_s=time_limit(row["Timelimit"]),
         num_nodes=_count(row["NNodes"]),
-        num_cpus=_count(row["NCPUS"]),
+        # 24.11 on counts no CPUs for a job that never started, 22.05 those that it asked for
+        num_cpus=requested.get("cpu") if row["NCPUS"] == "0" else _count(row["NCPUS"]),
         num_gpus=num_gpus if counts_gpus else None,
         requested=tres_tuple(requested),
         allocated=tres_tuple(allocated),
@@ -119,13 +165,3 @@ def _count(text: str) -> int | None:
 def tres_tuple(tres: Mapping[str, int]) -> tuple[Tres, ...]:
     """TRES counts as the history keeps them, in the order of the source."""
     return tuple(Tres(name, count) for name, count in tres.items())
-
-
-def parse_exit_code(text: str) -> tuple[int | None, int | None]:
-    """``3:0`` → exit code and signal; (None, None) where Slurm shows none. Raises DataError."""
-    if text in UNSET:
-        return None, None
-    match = re.fullmatch(r"(\d{1,10}):(\d{1,10})", text)
-    if match is None:
-        raise DataError(f"not an exit code: {text!r}")
-    return int(match[1]), int(match[2])

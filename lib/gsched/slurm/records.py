@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gsched.model.history import Reject, Tres
 from gsched.model.job import GpuOption, JobState
@@ -75,10 +75,14 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class QueueListing:
-    """One squeue: the jobs, and the records that could not be understood."""
+    """One squeue: the jobs in its order, and the records that could not be understood.
+
+    `texts` has names and comments by raw id where they were asked for, else nothing.
+    """
 
     rows: tuple[QueueRow, ...]
     rejects: tuple[Reject, ...]
+    texts: Mapping[int, FreeText] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,79 @@ class FreeText:
 
     name: str
     comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGres:
+    """What a job holds on one node: `gpus` in all and by type ("" = untyped), the GPUs' `indexes`.
+
+    `gres` is Slurm's own text (``gpu:a100:2(IDX:0-1)``), `indexes` empty where it names none.
+    """
+
+    node: str
+    gpus: int
+    gpu_types: tuple[tuple[str, int], ...]
+    indexes: tuple[int, ...]
+    gres: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """One job, in the words of slurmctld, beyond its row in the queue.
+
+    Texts are as Slurm has them, "" where it has none; name, comment, command, paths and the submit
+    line are the owner's own and hostile. `submit_line` is known from release 25.11 on, else "".
+    Exit codes are None as long as the job has not ended. `node_gres` is empty unless the job holds
+    GRES. `start_nodes` are those on which the backfill scheduler means to start a pending job,
+    `last_evaluation_time` is when a scheduler last looked at it, `deadline` that of ``--deadline``.
+    """
+
+    raw_id: int
+    name: str
+    comment: str
+    admin_comment: str
+    system_comment: str
+    command: str
+    work_dir: str
+    std_in: str
+    std_out: str
+    std_err: str
+    submit_line: str
+    container: str
+    reason: str
+    features: str
+    preferred_features: str
+    dependency: str
+    licences: str
+    reservation: str
+    required_nodes: str
+    excluded_nodes: str
+    start_nodes: str
+    batch_host: str
+    node_list: str
+    node_gres: tuple[NodeGres, ...]
+    exit_code: int | None
+    exit_signal: int | None
+    deadline: int | None
+    last_evaluation_time: int | None
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountingFilter:
+    """Which jobs the accounting is asked for; an empty field leaves all in, words of one are "or".
+
+    Users and accounts are names, `job_ids` in any of Slurm's spellings (an array's or het job's
+    id means all of its parts), `names` whole job names. `states` are sacct's (``CD``,
+    ``COMPLETED``): RUNNING and PENDING mean jobs that were so at some time in the window.
+    """
+
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    job_ids: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

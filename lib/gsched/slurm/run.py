@@ -6,25 +6,23 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
-from gsched.errors import (
-    GschedError,
-    PermissionDeniedError,
-    SlurmCommandError,
-    TryAgainError,
-    UnavailableError,
-)
+from gsched.errors import GschedError, PermissionDeniedError, TryAgainError, UnavailableError
+from gsched.slurm.failures import failure
 
 # Users' defaults for the commands (formats, filters, -M of other clusters, the id of the job that
 # gsched may run inside) would change what the readers see. What is needed to reach Slurm stays.
 _DROPPED_PREFIXES = (
     "SLURM_", "SQUEUE_", "SACCT_", "SINFO_", "SPRIO_", "SCONTROL_", "SBATCH_", "SALLOC_", "SRUN_",
-    "SSHARE_", "SCANCEL_", "LC_",
+    "SSHARE_", "SCANCEL_", "LC_", "POSIXLY_CORRECT",  # getopt(3) would end at the first operand
 )  # fmt: skip
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
 _READER_SETTINGS = {
@@ -34,28 +32,7 @@ _READER_SETTINGS = {
     "LC_ALL": "C.UTF-8",
 }
 
-_UNREACHABLE = (
-    "Unable to contact slurm controller",
-    "Unable to contact slurmdbd",
-    "Could not establish a configuration source",
-    "Connection refused",
-    "Problem talking to the database",
-    "Unable to establish controller machine",
-    "backup controller in standby",
-    "Unexpected message received",  # what `scontrol update` says of a controller that is gone
-)
-_BUSY = ("Socket timed out", "Zero Bytes were transmitted", "Resource temporarily unavailable")
-_DENIED = (
-    "Access/permission denied",
-    "Invalid user id",
-    "Only root or SlurmUser",
-    "Protocol authentication error",
-)
-
-
-def is_unreachable(stderr: str) -> bool:
-    """Whether a command says that slurmctld or slurmdbd does not answer."""
-    return any(text in stderr for text in _UNREACHABLE)
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +53,7 @@ class Completed:
 
     def failure(self) -> GschedError:
         """The error that a failed command stands for."""
-        reason = " ".join(self.stderr.split())
-        if is_unreachable(self.stderr):
-            hint = "is slurmctld up, and does SLURM_CONF name the right file? Try: scontrol ping"
-            return SlurmCommandError(self.argv, self.status, self.stderr, hint)
-        if any(text in reason for text in _BUSY):
-            return TryAgainError(f"{self.argv[0]}: Slurm is busy: {reason}")
-        if any(text in reason for text in _DENIED):
-            return PermissionDeniedError(
-                f"{self.argv[0]}: {reason}",
-                "run as SlurmUser, root or a Slurm operator (sacctmgr: adminlevel=Operator)",
-            )
-        return SlurmCommandError(self.argv, self.status, self.stderr)
+        return failure(self.argv, self.status, self.stderr)
 
 
 def reader_environment(base: Mapping[str, str]) -> dict[str, str]:
@@ -116,16 +82,16 @@ def run(
     base = os.environ if env is None else env
     _check_configuration(base)
     started = time.monotonic()
-    process = _start(argv, base)
     data = None if stdin is None else stdin.encode()
+    process = _start(argv, base)
+    _running.add(process)
     try:
-        out, err = process.communicate(data, timeout=timeout_s)
+        with _dying_with_us(process):
+            out, err = process.communicate(data, timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise TryAgainError(
-            f"{' '.join(argv[:3])} gave no answer within {timeout_s:g} s",
-            "Slurm is slow or unreachable; slurm.command_timeout_s sets the limit",
-        ) from None
+        raise no_answer(argv, timeout_s) from None
     finally:
+        _running.discard(process)
         _kill_unless_done(process)
     return Completed(
         argv=tuple(argv),
@@ -133,6 +99,21 @@ def run(
         stdout=out.decode("utf-8", "replace"),
         stderr=err.decode("utf-8", "replace"),
         wall_s=time.monotonic() - started,
+    )
+
+
+def stop_running() -> None:
+    """Kill the commands that other threads of this process have under way, for a quick end."""
+    for process in list(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def no_answer(argv: Sequence[str], limit_s: float) -> TryAgainError:
+    """The error of a command that has taken too long."""
+    return TryAgainError(
+        f"{' '.join(argv[:3])} gave no answer within {limit_s:g} s",
+        "Slurm is slow or unreachable; slurm.command_timeout_s sets the limit",
     )
 
 
@@ -181,10 +162,70 @@ def _kill_unless_done(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def passthrough(argv: Sequence[str], env: Mapping[str, str], stdin: bytes | None = None) -> int:
+@contextlib.contextmanager
+def _dying_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A SIGTERM or SIGHUP that ends gsched (`timeout`, a closed terminal) ends the command too."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        _kill_unless_done(process)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    numbers = []
+    if threading.current_thread() is threading.main_thread():
+        fatal = (signal.SIGTERM, signal.SIGHUP)
+        numbers = [n for n in fatal if signal.getsignal(n) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def caller_environment() -> dict[str, str]:
+    """The environment that this process was started with, for a command that hands it on.
+
+    In a C locale the interpreter itself sets LC_CTYPE (PEP 538); a job would inherit that.
+    """
+    environ = dict(os.environ)
+    with contextlib.suppress(OSError):  # not readable by a process with special privileges
+        initial = Path("/proc/self/environ").read_bytes().split(b"\0")
+        given = [entry for entry in initial if entry.startswith(b"LC_CTYPE=")]
+        environ.pop("LC_CTYPE", None)
+        if given:
+            environ["LC_CTYPE"] = os.fsdecode(given[0].partition(b"=")[2])
+    return environ
+
+
+def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+    """Turn this process into a command: streams, signals and exit code are then its own.
+
+    Raises UnavailableError when the program does not exist, PermissionDeniedError when it may not
+    be executed.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them; kept by exec
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606
+    except FileNotFoundError:
+        raise _missing(argv[0]) from None
+    except PermissionError as error:
+        raise PermissionDeniedError(f"{argv[0]} may not be executed: {error.strerror}") from None
+
+
+def passthrough(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    on_stdout: Callable[[bytes], None] | None = None,
+) -> int:
     """Run a command on the caller's own terminal or pipes; its exit code, 128+N after a signal.
 
-    `stdin` replaces the inherited standard input (a script that gsched has read from it).
+    With `on_stdout` what it prints goes there instead, piece by piece as it comes.
     SIGINT, SIGTERM and SIGHUP reach the command; gsched waits for it to end.
     Raises UnavailableError when the program does not exist.
     """
@@ -193,13 +234,21 @@ def passthrough(argv: Sequence[str], env: Mapping[str, str], stdin: bytes | None
             process = subprocess.Popen(
                 argv,
                 env=dict(env),
-                stdin=None if stdin is None else subprocess.PIPE,
+                stdout=None if on_stdout is None else subprocess.PIPE,
                 close_fds=False,  # what the shell has opened for it: a script as <(…), a lock
             )
         except FileNotFoundError:
             raise _missing(argv[0]) from None
+        except PermissionError as error:
+            raise PermissionDeniedError(
+                f"{argv[0]} may not be executed: {error.strerror}"
+            ) from None
         relay.attach(process)
-        process.communicate(stdin)
+        if on_stdout is not None and process.stdout is not None:
+            with process.stdout as pipe:
+                for piece in iter(lambda: os.read(pipe.fileno(), 65536), b""):
+                    on_stdout(piece)
+        process.wait()
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 

@@ -11,7 +11,7 @@ from support.history import CLUSTER, attempt, batch
 from support.queue import row
 
 from gsched.app import ingest as ingest_module
-from gsched.app.ingest import SACCT_OVERLAP_S, SACCT_WINDOW_S, ingest
+from gsched.app.ingest import ingest
 from gsched.config.settings import PredictSettings, Settings, SlurmSettings
 from gsched.errors import (
     ConfigError,
@@ -21,10 +21,13 @@ from gsched.errors import (
     UnavailableError,
 )
 from gsched.model.history import Reject
+from gsched.model.past import HistoryFilter
+from gsched.slurm.accounting import OVERLAP_S
 from gsched.slurm.records import FreeText, QueueListing, SlurmConfig
-from gsched_sql import History, HistoryFilter
+from gsched_sql import History
 
 NOW = 1_800_000_000
+WEEK_S = 7 * 86_400
 JOBCOMP = Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "jobcomp.txt"
 WEEKS = Settings(predict=PredictSettings(history_days=21))
 
@@ -56,11 +59,13 @@ class Cluster:
         self.asked_texts.append(list(raw_ids))
         return {raw_id: FreeText(f"name {raw_id}", "") for raw_id in raw_ids}
 
-    def accounting(self, since, until):
-        if self.fails_from is not None and until > self.fails_from:
-            raise UnavailableError("slurmdbd does not answer")
-        self.windows.append((since, until))
-        return batch(attempt(len(self.windows), since))
+    def accounting_chunks(self, since, until):
+        for begin in range(since, until, WEEK_S):
+            end = min(begin + WEEK_S, until)
+            if self.fails_from is not None and end > self.fails_from:
+                raise UnavailableError("slurmdbd does not answer")
+            self.windows.append((begin, end))
+            yield replace(batch(attempt(len(self.windows), begin)), cursor=str(end))
 
 
 @pytest.fixture(scope="module")
@@ -123,15 +128,13 @@ def test_jobcomps_file_is_read_once_and_again_only_with_since(history):
     assert again.rejected_new == 0
 
 
-def test_the_first_sacct_reads_the_days_that_count_week_by_week(history):
+def test_the_first_sacct_reads_the_days_that_count_and_the_next_only_what_is_new(history):
     cluster = Cluster(slurmdbd=True)
     run(cluster, history)
     begin = NOW - 21 * 86400
-    assert cluster.windows == [
-        (begin + n * SACCT_WINDOW_S, begin + (n + 1) * SACCT_WINDOW_S) for n in range(3)
-    ]
+    assert cluster.windows == [(begin + n * WEEK_S, begin + (n + 1) * WEEK_S) for n in range(3)]
     run(cluster, history, now=NOW + 60)
-    assert cluster.windows[3:] == [(NOW - SACCT_OVERLAP_S, NOW + 60)]
+    assert cluster.windows[3:] == [(NOW - OVERLAP_S, NOW + 60)]
 
 
 def test_since_reads_further_back_and_never_leaves_a_gap(history):
@@ -141,7 +144,7 @@ def test_since_reads_further_back_and_never_leaves_a_gap(history):
     run(cluster, history, now=NOW + 60_000, since=NOW - 500_000)
     assert [begin for begin, _ in cluster.windows] == [
         NOW - 100,
-        NOW - SACCT_OVERLAP_S,
+        NOW - OVERLAP_S,
         NOW - 500_000,
     ]
 
@@ -149,15 +152,15 @@ def test_since_reads_further_back_and_never_leaves_a_gap(history):
 def test_windows_read_before_a_failure_are_kept_and_the_queue_is_read_all_the_same(history):
     cluster = Cluster(slurmdbd=True)
     cluster.rows = [row(900)]
-    cluster.fails_from = NOW - SACCT_WINDOW_S
+    cluster.fails_from = NOW - WEEK_S
     with pytest.raises(UnavailableError, match="slurmdbd does not answer"):
         run(cluster, history)
     assert len(cluster.windows) == 2
     assert {job.key.job_id for job in history.jobs(HistoryFilter())} == {1, 2, 900}
     cluster.fails_from = None
     run(cluster, history)
-    assert cluster.windows[2:] == [(NOW - SACCT_WINDOW_S - SACCT_OVERLAP_S, NOW - SACCT_OVERLAP_S),
-                                   (NOW - SACCT_OVERLAP_S, NOW)]  # fmt: skip
+    assert cluster.windows[2:] == [(NOW - WEEK_S - OVERLAP_S, NOW - OVERLAP_S),
+                                   (NOW - OVERLAP_S, NOW)]  # fmt: skip
 
 
 @pytest.mark.parametrize("error", [TryAgainError, PermissionDeniedError, GschedError])
@@ -167,7 +170,7 @@ def test_whatever_keeps_a_source_from_being_read_the_queue_is(history, monkeypat
 
     cluster = Cluster(slurmdbd=True)
     cluster.rows = [row(900)]
-    monkeypatch.setattr(cluster, "accounting", refuse)
+    monkeypatch.setattr(cluster, "accounting_chunks", refuse)
     with pytest.raises(error, match="not now"):
         run(cluster, history)
     assert [job.key.job_id for job in history.jobs(HistoryFilter())] == [900]

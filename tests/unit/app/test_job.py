@@ -1,4 +1,4 @@
-"""Which job an id means, what the history says of it, and when a job can never start."""
+"""Which job an id means, what the history says of it, and why it waits."""
 
 from __future__ import annotations
 
@@ -6,93 +6,17 @@ from pathlib import Path
 
 import pytest
 from support.history import attempt, batch
-from support.queue import StandInSlurm, node, partition, row
+from support.queue import StandInSlurm, row
 
-from gsched.app.job import WhyLine, find_live, never_starts, show_document, why_lines
+from gsched.app.job import find_live
+from gsched.app.show import show_document
+from gsched.app.waiting import WhyLine
+from gsched.app.why import explain_job
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
 from gsched.model.job import JobState
+from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
-
-NODES = (node("n1"), node("n2"))
-PARTITION = partition()
-
-
-def test_gpus_for_the_whole_job_may_be_spread_over_the_partition():
-    assert never_starts(row(1, num_gpus=16), NODES, [PARTITION]) == ""
-    assert "16 GPUs on one node" not in never_starts(row(1, num_gpus=17), NODES, [PARTITION])
-    assert never_starts(row(1, num_gpus=17), NODES, [PARTITION]).startswith(
-        "it asks for 17 GPUs; gpu can give it 16 on 2 nodes"
-    )
-
-
-def test_a_most_of_nodes_bounds_the_gpus_of_the_whole_job():
-    nodes = (node("n1", 4), node("n2", 8), node("n3", 8))
-    three = partition(nodes=("n1", "n2", "n3"))
-    assert never_starts(row(1, num_gpus=16, max_nodes=2), nodes, [three]) == ""
-    assert "16 on 2 nodes" in never_starts(row(1, num_gpus=17, max_nodes=2), nodes, [three])
-    at_most_two = partition(nodes=("n1", "n2", "n3"), max_nodes=2)
-    assert never_starts(row(1, num_gpus=16), nodes, [at_most_two]) == ""
-    assert "16 on 2 nodes" in never_starts(row(1, num_gpus=17), nodes, [at_most_two])
-
-
-def test_a_most_that_slurm_shows_for_want_of_one_says_nothing():
-    # squeue shows --gpus=16 and --gpus=16 --nodes=1 alike
-    assert never_starts(row(1, num_gpus=16, min_nodes=1, max_nodes=1), NODES, [PARTITION]) == ""
-
-
-def test_gpus_on_each_node_must_fit_the_largest_node():
-    nodes = (node("n1", 4), node("n2", 8))
-    fits = row(1, num_gpus=8, gpus_per_node=8)
-    assert never_starts(fits, nodes, [PARTITION]) == ""
-    too_many = row(1, num_gpus=9, gpus_per_node=9)
-    assert never_starts(too_many, nodes, [PARTITION]).startswith(
-        "it asks for 9 GPUs on one node; the largest node of gpu has 8"
-    )
-
-
-def test_more_nodes_than_there_are():
-    assert never_starts(row(1, min_nodes=2, max_nodes=2), NODES, [PARTITION]) == ""
-    wide = row(1, min_nodes=3, max_nodes=3)
-    assert never_starts(wide, NODES, [PARTITION]) == "it asks for 3 nodes; gpu has 2"
-
-
-@pytest.mark.parametrize(
-    ("limit_s", "most_s", "starts"),
-    [(3600, 3600, True), (3601, 3600, False), (3601, None, True), (None, 3600, True)],
-)
-def test_time_limits(limit_s, most_s, starts):
-    found = never_starts(row(1, time_limit_s=limit_s), NODES, [partition(max_time_s=most_s)])
-    assert (found == "") is starts
-    assert starts or found.startswith("its time limit exceeds that of gpu")
-
-
-def test_a_dependency_that_cannot_be_satisfied_any_more():
-    found = never_starts(row(1, reason="DependencyNeverSatisfied"), NODES, [PARTITION])
-    assert found.startswith("the job that it depends on ended the wrong way")
-    assert never_starts(row(1, reason="Dependency"), NODES, [PARTITION]) == ""
-
-
-def test_one_partition_that_can_take_the_job_is_enough_and_parts_of_two_are_not():
-    small, large = partition("small", ("n1",)), partition("large", ("n2",))
-    nodes = (node("n1", 4, "small"), node("n2", 8, "large"))
-    both = {"partitions": ("small", "large")}
-    assert never_starts(row(1, num_gpus=8, **both), nodes, [small, large]) == ""
-    assert "small can give it 4 on 1 node" in never_starts(
-        row(1, num_gpus=9, **both), nodes, [small, large]
-    )
-    too_long = partition("large", ("n2",), max_time_s=59)
-    assert never_starts(row(1, num_gpus=8, **both), nodes, [small, too_long]) != ""
-
-
-def test_what_is_not_shown_makes_no_job_impossible():
-    large = row(1, num_gpus=99, gpus_per_node=99, min_nodes=9)
-    assert never_starts(large, NODES, []) == ""
-    assert never_starts(large, NODES[:1], [PARTITION]) == ""
-    assert never_starts(large, [], [partition(nodes=())]) == ""
-    hidden = row(1, num_gpus=99, partitions=("gpu", "hidden"))
-    assert never_starts(hidden, NODES, [PARTITION]) == ""
-
 
 # -- one job --------------------------------------------------------------------------------
 
@@ -159,13 +83,93 @@ def test_the_queue_is_read_once_for_one_answer(settings, slurm):
 
 def test_the_moment_that_slurm_expects_is_no_text(settings, slurm):
     slurm.rows = (row(9, start_time=1_800_000_000),)
-    live = find_live(settings, "9")
-    assert live is not None
-    assert WhyLine("Slurm expects", "reckons with time limits", at=1_800_000_000) in why_lines(live)
+    line = WhyLine("Slurm expects", "reckons with time limits", at=1_800_000_000)
+    assert line in explain_job(settings, "9").lines
 
 
 def test_a_name_that_looks_like_a_moment_stays_a_name(settings, slurm):
     slurm.rows = (row(9, state=JobState.RUNNING, state_text="@RUNNING"),)
-    live = find_live(settings, "9")
-    assert live is not None
-    assert why_lines(live) == [WhyLine("", "9 does not wait: it is @RUNNING")]
+    answer = explain_job(settings, "9")
+    assert answer.lines == (WhyLine("", "9 does not wait: it is @RUNNING"),)
+    assert answer.verdict == "running"
+
+
+def test_an_array_is_explained_as_a_whole(settings, slurm):
+    slurm.rows = (
+        row(7, is_unsplit_array=True, array_tasks="4-9%2", reason="JobArrayTaskLimit"),
+        row(702, job_id=7, array_task=2, reason="Resources"),
+        row(703, job_id=7, array_task=3, state=JobState.RUNNING, state_text="RUNNING"),
+    )
+    answer = explain_job(settings, "7")
+    assert answer.lines[0].words == (
+        '7 "name 7" has 8 tasks that slurmctld knows: 7 PENDING, 1 RUNNING'
+    )
+    words = [line.words for line in answer.lines]
+    assert words[1].startswith("6: its array runs as many tasks at once")
+    assert words[2] == "1: waits for free resources"
+    assert words[3] == '7_2 "name 702" waits for free resources'
+    assert [part["num_tasks"] for part in answer.document()["parts"]] == [6, 1, 1]
+
+
+def test_one_component_that_can_never_start_dooms_a_het_job(settings, slurm):
+    slurm.rows = (
+        row(8, job_id=8, het_offset=0),
+        row(9, job_id=8, het_offset=1, num_gpus=99),
+    )
+    answer = explain_job(settings, "8")
+    assert answer.verdict == "never"
+    assert "2 components that start together" in answer.lines[0].words
+    assert any(x.words.startswith("8+1 can never start: it asks for 99 GPUs") for x in answer.lines)
+
+
+def test_where_others_are_hidden_nothing_is_said_of_who_is_ahead(settings, slurm, monkeypatch):
+    private = SlurmConfig({"ClusterName": "alpha", "PrivateData": "jobs,usage"})
+    monkeypatch.setattr(slurm, "config", lambda: private)
+    monkeypatch.setattr("gsched.app.waiting.own_name", lambda: "alice")
+    slurm.rows = (row(9, priority=1), row(10, priority=5))
+    document = explain_job(settings, "9").document()
+    assert document["ahead"] is None
+    assert any("hides other users' jobs" in line["words"] for line in document["lines"])
+    slurm.rows += (row(11, priority=5, user="bob"),)  # an operator sees all
+    assert explain_job(settings, "9").document()["ahead"]["num_jobs"] == 2
+
+
+def test_a_held_job_is_behind_nobody(settings, slurm):
+    slurm.rows = (row(9, priority=0, reason="JobHeldUser"), row(10, priority=5))
+    answer = explain_job(settings, "9")
+    assert (answer.verdict, answer.lines[0].words) == ("held", '9 "name 9" is held by its user')
+    assert "ahead of it" not in {line.what for line in answer.lines}
+
+
+def test_the_next_job_to_end_is_the_one_whose_limit_ends_it_first(settings, slurm):
+    def runs(raw_id, end_time, **facts):
+        state = {"state": JobState.RUNNING, "state_text": "RUNNING", "node_list": "n1"}
+        return row(raw_id, end_time=end_time, **state, **facts)
+
+    slurm.rows = (
+        row(9),
+        runs(1, 3000),
+        runs(2, 2000),
+        runs(3, 1000, num_gpus=0),
+        runs(4, 500, partitions=("other",)),
+    )
+    found = explain_job(settings, "9").document()["next_to_end"]
+    assert found == {"job": "2", "end_time": 2000}
+
+
+def test_a_job_that_has_left_the_queue_is_found_in_the_history(settings, slurm):
+    answer = explain_job(settings, "7_2")
+    assert answer.verdict == "ended"
+    assert answer.lines[0].words == '7_2 "train" does not wait: it is COMPLETED, ran 1:40'
+    with pytest.raises(UsageError, match=r"no job 12 \(any more\), or it is not yours"):
+        explain_job(settings, "12")
+
+
+def test_the_codes_and_the_words_of_a_block_stand_side_by_side(settings, slurm):
+    slurm.rows = (row(9, num_gpus=99),)
+    document = explain_job(settings, "9").document()
+    assert document["verdict"] == "never"
+    (block,) = document["blocks"]
+    assert block["code"] == "gpus"
+    assert block["params"] == {"partition": "gpu", "asked": 99, "total": 16, "nodes": 2}
+    assert block["words"] in document["headline"]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.queue import row
 
-from gsched.app.queue import NO_DAEMON, QueuedJob, _note, _place, view_queue
+from gsched.app.queue import NO_DAEMON, QueuedJob, _note, view_listing, view_queue
 from gsched.config.settings import Settings
-from gsched.model.job import JobState
+from gsched.model.history import Reject
+from gsched.model.job import UNLIMITED_S, JobState
+from gsched.slurm.records import FreeText, QueueListing
 
 AT = 10_000
 ANSWERED: dict[str, Any] = {"as_of": AT - 30, "interval_s": 30, "acting": True}
@@ -47,21 +48,25 @@ def job(settings: Settings, *args: Any, **facts: Any) -> QueuedJob:
     return only
 
 
-def test_places_ranks_first_then_priorities_then_what_runs(settings):
-    waiting = job(settings, 9)
-    ranked = [
-        replace(waiting, raw_id=raw_id, rank={"queue": queue, "position": position, "of": 2})
-        for raw_id, queue, position in ((5, "a", 1), (4, "a", 2), (3, "b", 1))
-    ]
-    unranked = [
-        replace(waiting, raw_id=raw_id, priority=p) for raw_id, p in ((8, 70), (6, 7), (7, 7))
-    ]
+def ranked(queue: str, position: int) -> dict[str, Any]:
+    return {"submit_time": 1000, "rank": {"queue": queue, "position": position, "of": 2}}
+
+
+def test_places_ranks_first_then_priorities_then_what_ends_first(settings):
+    answer(settings, **{"5": ranked("a", 1), "4": ranked("a", 2), "3": ranked("b", 1)})
+    unranked = [row(raw_id, priority=p) for raw_id, p in ((8, 70), (6, 7), (7, 7))]
     running = [
-        replace(waiting, raw_id=raw_id, is_pending=False, running_s=seconds)
-        for raw_id, seconds in ((2, 100), (1, 10), (0, None))
+        row(raw_id, state=JobState.RUNNING, start_time=1000, end_time=end)
+        for raw_id, end in ((2, 2000), (1, 3000), (9, None))
     ]
-    mixed = [*running[::-1], *unranked[::-1], *ranked[::-1]]
-    assert sorted(mixed, key=_place) == [*ranked, *unranked, *running]
+    wanted = [row(5), row(4), row(3), *unranked, *running]
+    view = view_queue(settings, wanted[::-1], {}, "c")
+    assert [j.row for j in view.jobs] == wanted
+
+
+def test_without_a_rank_squeues_own_order_stands(settings):
+    rows = [row(3, priority=99), row(7), row(5), row(9, state_text="RUNNING"), row(6)]
+    assert [j.raw_id for j in view_queue(settings, rows, {}, "c").jobs] == [3, 5, 7, 9, 6]
 
 
 def test_an_answer_is_about_one_attempt_of_one_job(settings):
@@ -89,3 +94,55 @@ def test_the_answer_of_another_clusters_daemon_is_none(settings):
 def test_an_answer_that_names_no_attempt_is_none(settings, said):
     answer(settings, **{"7": said})
     assert job(settings, 7).answer == {}
+
+
+def test_times_of_a_job_that_waits_runs_or_has_ended(settings, monkeypatch):
+    monkeypatch.setattr("gsched.app.queue.now", lambda: 5000)
+    waiting = job(settings, 1, submit_time=1000, start_time=9000, end_time=9060)
+    assert (waiting.waited_s, waiting.running_s, waiting.time_left_s) == (4000, None, None)
+    assert (waiting.start_time, waiting.end_time, waiting.slurm_start_time) == (None, None, 9000)
+    runs = job(
+        settings, 2, state=JobState.RUNNING, submit_time=1000, start_time=4000, end_time=7600,
+        time_limit_s=3600,
+    )  # fmt: skip
+    assert (runs.waited_s, runs.running_s, runs.time_left_s) == (3000, 1000, 2600)
+    assert (runs.start_time, runs.end_time, runs.slurm_start_time) == (4000, 7600, None)
+    endless = job(
+        settings, 2, state=JobState.RUNNING, start_time=4000, end_time=10**9,
+        time_limit_s=UNLIMITED_S,
+    )  # fmt: skip
+    assert endless.time_left_s is None
+    ended = job(settings, 3, state=JobState.FAILED, start_time=2000, end_time=2500)
+    assert (ended.running_s, ended.time_left_s, ended.waited_s) == (500, None, 1000)
+    withdrawn = job(settings, 4, state=JobState.CANCELLED, end_time=1700)
+    assert (withdrawn.running_s, withdrawn.waited_s) == (None, 700)
+
+
+def test_an_array_can_be_shown_task_by_task(settings):
+    array = job(settings, 7, is_unsplit_array=True, array_tasks="1-5:2,9%2")
+    assert array.slurm_id == "7_[1-5:2,9%2]"
+    assert [task.slurm_id for task in array.tasks()] == ["7_1", "7_3", "7_5", "7_9"]
+    odd = job(settings, 7, is_unsplit_array=True, array_tasks="1-5...")
+    assert [task.slurm_id for task in odd.tasks()] == ["7_[1-5...]"]
+    assert [task.slurm_id for task in job(settings, 8).tasks()] == ["8"]
+
+
+def test_what_is_not_understood_is_kept_counted_and_said(settings):
+    listing = QueueListing(
+        (row(1, state=JobState.UNKNOWN, state_text="NEW_STATE"),),
+        (Reject("squeue", 2, "no submit time: ''", "2|x"),),
+        {1: FreeText("train", "a note")},
+    )
+    view = view_listing(settings, listing, "c")
+    assert view.warnings() == ["lines of squeue that are not understood: 1 (no submit time: '')"]
+    document = view.document()
+    assert document["counts"] == {"NEW_STATE": 1}
+    assert document["rejects"] == [{"why": "no submit time: ''", "raw": "2|x"}]
+    assert document["jobs"][0]["name"] == "train"
+    assert document["jobs"][0]["comment"] == "a note"
+
+
+def test_other_clusters_of_slurms_environment_are_said_to_be_missing(settings):
+    view = view_queue(settings, [], {}, "alpha")
+    assert view.warnings("") == view.warnings("alpha") == []
+    assert view.warnings("beta,alpha") == ["SLURM_CLUSTERS names beta,alpha; this is alpha alone"]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from gsched.app import submit
 from gsched.errors import UnavailableError, UsageError
+from gsched.slurm import wire
 
 SCRIPT = "#!/bin/sh\n#SBATCH -p gpu\ntrue\n"
 
@@ -18,8 +20,18 @@ def job_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def prepare(*args, environ=None, stdin=b""):
-    return submit.prepare(args, {"PATH": "/nowhere"} if environ is None else environ, lambda: stdin)
+NOW = 1_790_000_000
+
+
+@pytest.fixture(autouse=True)
+def no_site():
+    """What one test's sbatch told of its options, the next one does not know."""
+    submit._site_grammar.cache_clear()
+
+
+def prepare(*args, environ=None, stdin=b"", **options):
+    environ = {"PATH": "/nowhere"} if environ is None else environ
+    return submit.prepare(args, environ, {0: stdin}.__getitem__, NOW, **options)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +73,79 @@ def test_without_own_options_the_command_line_is_handed_on_to_the_letter(job_fol
             ["--gs-none", ":", "--comment=second", "job.sh"],
             ["--comment=gs1{none}", ":", "--comment=second", "job.sh"],
         ),
-        (["--gs-none", "--partition"], ["--partition"]),  # sbatch will refuse it
+        (["--gs-none", "--partition"], ["--partition"]),  # sbatch will refuse these
+        (["--gs-none", "--wrap", ":"], ["--wrap", ":"]),
+        (["--gs-none", "--test-only", "job.sh"], ["--test-only", "job.sh"]),
+        (["--gs-none", "-V"], ["-V"]),
+        (["--gs-nosuch", "--usage", "x"], ["--usage", "x"]),
     ],
 )
 def test_opting_out_appends_the_token_to_the_comment(job_folder, args, expected):
     assert prepare(*args).argv == ("sbatch", *expected)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--gs-deadline", "2030-01-01T00:00", "job.sh"],
+        ["--gs-deadline=2030-01-01T00:00", "job.sh"],
+        ["-H", "--gs-phase", "eval", "--gs-deadline", "2030-01-01T00:00", "job.sh"],
+    ],
+)
+def test_what_is_wanted_goes_into_the_comment(job_folder, args):
+    prepared = prepare(*args)
+    assert wire.read(prepared.argv[-2].removeprefix("--comment=")).wants == prepared.wants
+    assert prepared.wants.deadline is not None
+    assert prepared.argv[-1] == "job.sh"
+    assert not any("--gs-" in word or word == "eval" for word in prepared.argv)
+
+
+def test_a_standing_opt_out_counts_without_an_option(job_folder):
+    assert prepare("job.sh", opts_out=True).argv == ("sbatch", "--comment=gs1{none}", "job.sh")
+    assert prepare("--test-only", "job.sh", opts_out=True).argv == (
+        "sbatch",
+        "--test-only",
+        "job.sh",
+    )
+
+
+def test_a_comment_that_leaves_no_room_stops_the_submission(job_folder):
+    with pytest.raises(UsageError, match="comment"):
+        prepare("--gs-none", "--comment", "x" * 1020, "job.sh")
+
+
+def test_waiting_for_an_answer_is_no_matter_of_sbatch(job_folder):
+    prepared = prepare("--gs-wait", "5", "--gs-else=cancel", "job.sh")
+    assert (prepared.argv, prepared.wait_s, prepared.otherwise) == (
+        ("sbatch", "job.sh"),
+        5.0,
+        "cancel",
+    )
+    assert prepare("--gs-wait=5", "--test-only", "--quiet", "job.sh").wait_s is None
+
+
+@pytest.mark.parametrize(
+    ("args", "script", "environ", "said"),
+    [
+        (["-W"], SCRIPT, {}, "--wait"),
+        ([], SCRIPT.replace("-p gpu", "--wait"), {}, "--wait"),
+        ([], SCRIPT, {"SBATCH_WAIT": ""}, "--wait"),
+        ([], SCRIPT, {"SBATCH_WAIT": "1"}, "--wait"),
+        (["-Q"], SCRIPT, {}, "--quiet"),
+        ([], SCRIPT.replace("-p gpu", "--quiet"), {}, "--quiet"),
+    ],
+)
+def test_waiting_for_an_answer_needs_sbatchs_end_and_a_job_id(
+    job_folder, args, script, environ, said
+):
+    (job_folder / "job.sh").write_text(script)
+    with pytest.raises(UsageError, match=said):
+        prepare("--gs-wait=5", *args, "job.sh", environ=environ)
+
+
+def test_waiting_for_an_answer_where_nothing_is_in_the_way(job_folder):
+    assert prepare("--gs-wait=5", "-Q", "--parsable", "job.sh").wait_s == 5
+    assert prepare("--gs-wait=5", "job.sh", environ={"SBATCH_WAIT": "0"}).wait_s == 5
 
 
 def test_the_scripts_own_comment_is_kept_and_the_command_lines_wins(job_folder):
@@ -86,15 +166,15 @@ def test_a_script_on_standard_input_is_read_and_handed_on():
     script = b"#!/bin/sh\n#GSCHED --gs-none\necho \xff\n"
     prepared = prepare("-p", "gpu", stdin=script)
     assert prepared.argv == ("sbatch", "-p", "gpu", "--comment=gs1{none}")
-    assert prepared.stdin == script
+    assert prepared.piped == (0, script)
 
 
 @pytest.mark.parametrize("args", [["job.sh"], ["--wrap", "x"], ["--usage"], ["-V"], ["-h"]])
 def test_standard_input_is_left_alone_when_it_is_not_the_script(job_folder, args):
-    def fail():
-        pytest.fail("standard input was read")
+    def fail(number):
+        pytest.fail(f"file {number} was read")
 
-    assert submit.prepare(args, {}, fail).stdin is None
+    assert submit.prepare(args, {}, fail, NOW).piped is None
 
 
 @pytest.mark.parametrize("args", [["--gs-nnoe", "job.sh"], ["--gs-none=1", "job.sh"]])
@@ -119,20 +199,32 @@ def test_a_pipe_as_script_is_not_drained(job_folder):
     assert "no regular file" in prepared.warnings[0]
 
 
-def test_inside_a_job_its_variables_are_not_passed_on():
-    environ = {
-        "SLURM_JOB_ID": "7",
-        "SLURM_CPU_BIND": "mask",
-        "SLURM_EXPORT_ENV": "NONE",
-        "SLURMD_NODENAME": "n1",
-        "SBATCH_CPU_BIND_TYPE": "mask_cpu:",
-        "SBATCH_MEM_BIND": "local",
-        "SLURM_CONF": "/x/slurm.conf",
-        "SBATCH_ACCOUNT": "lab1",
-        "HOME": "/home/a",
-    }
-    kept = {"SLURM_CONF": "/x/slurm.conf", "SBATCH_ACCOUNT": "lab1", "HOME": "/home/a"}
-    assert prepare("--wrap", "x", environ=environ).environ == kept
+def test_a_pipe_that_the_shell_has_opened_is_read_and_offered_again():
+    """As `gsched submit <(…)` gives it."""
+    reader, writer = os.pipe()
+    try:
+        name = f"/dev/fd/{reader}"
+        script = b"#!/bin/sh\n#GSCHED --gs-none\n"
+        prepared = submit.prepare([name], {}, {reader: script}.__getitem__, NOW)
+        assert prepared.argv == ("sbatch", "--comment=gs1{none}", name)
+        assert prepared.piped == (reader, script)
+        submit.offer_again(*prepared.piped)
+        assert Path(name).read_bytes() == script
+        assert os.get_inheritable(reader)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/987654", "/dev/fd/x", "/proc/self/fd/999999999"])
+def test_an_open_file_that_is_none_is_left_to_sbatch(name):
+    assert prepare(name).argv == ("sbatch", name)
+
+
+def test_the_outer_jobs_variables_are_said():
+    prepared = prepare("--wrap", "x", environ={"SLURM_JOB_ID": "7", "SBATCH_GRES": "gpu:8"})
+    assert prepared.environ == {}
+    assert "SBATCH_GRES: not passed on" in prepared.warnings[0]
 
 
 def test_outside_a_job_every_variable_is_passed_on():
@@ -170,6 +262,10 @@ def test_an_unknown_option_is_looked_up_in_sbatchs_help(tmp_path, job_folder, mo
     args = ["--container-image", "ubuntu", "--gs-none", "job.sh"]
     expected = ("sbatch", "--container-image", "ubuntu", "--comment=gs1{none}", "job.sh")
     assert prepare(*args).argv == expected
+    (job_folder / "job.sh").write_text(
+        "#!/bin/sh\n#SBATCH --container-image ubuntu --comment=mine\n"
+    )
+    assert prepare("--gs-none", "job.sh").argv[1] == "--comment=mine gs1{none}"
 
 
 def test_without_sbatchs_help_an_unknown_option_has_no_argument(job_folder, monkeypatch):

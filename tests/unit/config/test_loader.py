@@ -216,6 +216,7 @@ def test_defaults_lie_within_their_limits():
 def test_the_example_file_shows_every_key_with_its_default(tmp_path):
     text = EXAMPLE.read_text(encoding="utf-8")
     tables = {"database": {}, "slurm": {}, "predict": {}, "daemon": {"knobs": {}}}
+    tables["submit"] = {}
     assert tomllib.loads(text) == tables
     shown = re.sub(r"^#(\w+ = )", r"\1", text, flags=re.MULTILINE)
     path = tmp_path / "gsched.toml"
@@ -229,3 +230,26 @@ def test_the_example_file_shows_every_key_with_its_default(tmp_path):
         for key in (keys if isinstance(keys, dict) else [table])
     }
     assert flat == set(loader.known_keys())
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False)])
+def test_yes_and_no(load_text, text, value):
+    assert load_text(f"[submit]\nopt_out = {text}\n").submit.opt_out is value
+    for word in (text, text.upper(), str(int(value))):
+        assert load_text("", GSCHED_SUBMIT_OPT_OUT=word).submit.opt_out is value
+
+
+@pytest.mark.parametrize("text", ["1", "'true'", "[]"])
+def test_what_is_neither_yes_nor_no(load_text, text):
+    with pytest.raises(ConfigError, match=r"submit\.opt_out is .*, but it must be true or false"):
+        load_text(f"[submit]\nopt_out = {text}\n")
+    with pytest.raises(ConfigError, match=r"GSCHED_SUBMIT_OPT_OUT: submit\.opt_out is 'perhaps'"):
+        load_text("", GSCHED_SUBMIT_OPT_OUT="perhaps")
+
+
+def test_addresses_are_checked_where_they_stand(load_text):
+    assert load_text("[daemon]\nquery_listen = ''\n").daemon.query_listen == ""
+    assert load_text("[daemon]\nquery_listen = '[::]:80'\n").daemon.query_listen == "[::]:80"
+    for key in ("query_listen", "query_address"):
+        with pytest.raises(ConfigError, match=rf"site\.toml: daemon\.{key}: 'x' is no host:port"):
+            load_text(f"[daemon]\n{key} = 'x'\n")

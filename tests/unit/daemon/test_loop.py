@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.requests import MemoryRequests
 from support.sim import TruePredictor, job, nodes
 
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop import DaemonLoop, LoopOptions
+from gsched.daemon.requests import RequestBook
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundResult, RoundRunner
@@ -51,6 +56,7 @@ class Daemon:
             LoopOptions(acting, 0.01, self.status),
             lambda at: self.upkeep(at),
             lambda: self.backend.now,
+            RequestBook(MemoryRequests()),
         )
 
     def order(self) -> list[int]:
@@ -113,24 +119,53 @@ def test_failed_rounds_back_off_and_end_nothing(
     acting: Daemon, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     waits: list[float] = []
+    hurries: list[bool] = []
     outcomes: Iterator[bool] = iter([False, False, True, False, True])
 
     def upkeep(_at: int) -> None:
         if not next(outcomes):
             raise UnavailableError("slurmctld is away")
 
-    def wait(seconds: float) -> bool:
+    def pause(seconds: float, may_hurry: bool) -> None:
         waits.append(round(seconds, 6))
+        hurries.append(may_hurry)
         if len(waits) == 5:
-            acting.loop.stop.set()
-        return False
+            acting.loop.end()
 
     acting.upkeep = upkeep  # type: ignore[assignment]
-    monkeypatch.setattr(acting.loop.stop, "wait", wait)
+    monkeypatch.setattr(acting.loop, "_pause", pause)
     good: list[RoundResult] = []
     with caplog.at_level("INFO"), suppress(StopIteration):
         acting.loop.run(good.append)
     assert waits == [0.01, 0.02, 0.01, 0.01, 0.01]
+    assert hurries == [False, False, True, False, True]  # nobody hurries a Slurm that is away
     assert len(good) == 2
     assert caplog.text.count("round failed") == 3
     assert caplog.text.count("rounds succeed again") == 2
+
+
+def test_somebody_in_a_hurry_brings_the_next_round_forward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon(tmp_path, acting=False)
+    patient = replace(daemon.loop.options, interval_s=3600.0)
+    daemon.loop.options = patient
+    monkeypatch.setattr("gsched.daemon.loop.EARLY_ROUND_S", 0.1)
+    rounds: list[float] = []
+
+    def after_round(_: RoundResult) -> None:
+        rounds.append(time.monotonic())
+        daemon.loop.hurry()
+        if len(rounds) == 4:
+            daemon.loop.end()
+
+    daemon.loop.run(after_round)  # three hours, did nobody hurry
+    gaps = [after - before for before, after in itertools.pairwise(rounds)]
+    assert min(gaps) > 0.05  # however often they ask
+
+
+def test_the_end_interrupts_a_pause(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, acting=False)
+    daemon.loop.options = replace(daemon.loop.options, interval_s=3600.0)
+    daemon.loop.run(lambda _: threading.Timer(0.05, daemon.loop.end).start())
+    assert daemon.loop.bulletin is not None

@@ -2,105 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.queue import row as queue_row
+from support.slurm_bench import Bench
 
-from gsched.config.settings import DaemonSettings
-from gsched.daemon.site_factor import SiteFactorScale
-from gsched.daemon.slurm_backend import CHANNEL, TEXT_LIFE_S, SlurmBackend
 from gsched.model.decision import Decision, Rank, Reason
-from gsched.model.job import JobKey, JobState
-from gsched.model.journal import Standing
-from gsched.slurm.records import FreeText, PriorityRow, QueueListing, QueueRow, UpdateOutcome
-
-BASE = 1_000_000
-SCALE = SiteFactorScale(max_shift=1000, quantum=10, dead_band=20)
-
-
-class StatefulClient:
-    """A Slurm of a few jobs: rows, texts and SiteFactors can be changed by the test."""
-
-    def __init__(self, rows: Sequence[QueueRow]) -> None:
-        self.rows = {r.raw_id: r for r in rows}
-        self.texts = {r.raw_id: FreeText(f"job-{r.raw_id}", "") for r in rows}
-        self.factors = dict.fromkeys(self.rows, 0)
-        self.hidden: set[int] = set()  # sprio does not list these
-        self.base = BASE
-        self.calls: list[str] = []
-
-    def queue(self, states: str = "live") -> QueueListing:
-        return QueueListing(tuple(self.rows.values()), ())
-
-    def free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
-        self.calls.append(f"text {sorted(raw_ids)}")
-        return {i: self.texts[i] for i in raw_ids if i in self.rows}
-
-    def priorities(self) -> Mapping[int, PriorityRow]:
-        return {
-            i: PriorityRow(i, self.base + f, f, 0, {"partition": self.base}, False)
-            for i, f in self.factors.items()
-            if i in self.rows and i not in self.hidden
-        }
-
-    def set_site_factors(self, values: Sequence[tuple[str, int]]) -> tuple[UpdateOutcome, ...]:
-        for slurm_id, value in values:
-            self.factors[int(slurm_id)] = value
-        return tuple(UpdateOutcome(slurm_id, "") for slurm_id, _ in values)
-
-    def nodes(self) -> tuple[()]:
-        self.calls.append("describe")
-        return ()
-
-    def partitions(self) -> tuple[()]:
-        return ()
-
-    def reservations(self) -> tuple[()]:
-        return ()
-
-    def cron_job_ids(self) -> frozenset[int]:
-        return frozenset()
-
-
-class Bench:
-    """A backend over a StatefulClient with a clock that the test moves."""
-
-    def __init__(self, *ids: int, **settings: Any) -> None:
-        self.client = StatefulClient([queue_row(i) for i in ids])
-        self.now = 10_000
-        self.backend = SlurmBackend(
-            self.client,  # type: ignore[arg-type]
-            "c",
-            SCALE,
-            DaemonSettings(**settings),
-            lambda rows: [r.submit_time for r in rows],
-            lambda: self.now,
-        )
-        self.standing: dict[tuple[JobKey, str], Standing] = {}
-
-    def key(self, job_id: int) -> JobKey:
-        return JobKey("c", job_id, epoch=self.client.rows[job_id].submit_time)
-
-    def stands(self, job_id: int, found: int, written: int, *may_be: int) -> None:
-        key = self.key(job_id)
-        attempt = self.client.rows[job_id].submit_time
-        self.standing[key, CHANNEL] = Standing(key, attempt, CHANNEL, found, written, may_be)
-
-    def plan(self, **levels: float) -> dict[int, tuple[int | None, int, bool]]:
-        """Plan the levels ``j7=0.5``; returns job id → (before, after, takes_back), in order."""
-        state = self.backend.snapshot(self.standing)
-        ranks = {self.key(int(n[1:])): Rank("gpu", 1, 9, 1.0, v) for n, v in levels.items()}
-        decision = Decision(ranks, (), {k: Reason("x") for k in ranks}, {})
-        changes = self.backend.plan(decision, state, "r1")
-        return {c.key.job_id: (c.before, c.after, c.takes_back) for c in changes}
-
-    def excluded(self, job_id: int) -> str | None:
-        state = self.backend.snapshot(self.standing)
-        found = state.jobs.view(self.key(job_id)).exclusions
-        return found[0].code if found else None
+from gsched.model.job import JobState, Wants
+from gsched.slurm.records import FreeText
 
 
 def test_only_what_differs_by_the_dead_band_is_written_the_widest_first() -> None:
@@ -154,7 +65,7 @@ def test_a_later_opt_out_is_seen_and_what_was_written_is_taken_back() -> None:
     assert bench.plan(j1=0.2) == {}
     bench.client.texts[1] = FreeText("job-1", "mine gs1{none}")
     assert bench.excluded(1) is None  # free text is not in the hot listing
-    bench.now += TEXT_LIFE_S
+    bench.now += bench.settings.comment_interval_s
     assert bench.excluded(1) == "opted-out"
     assert bench.plan() == {1: (200, 30, True)}
     bench.client.factors[1] = 30
@@ -185,7 +96,7 @@ def test_a_foreign_value_is_not_taken_back() -> None:
 
 
 def test_free_text_is_read_once_a_job_and_the_description_now_and_then() -> None:
-    bench = Bench(1)
+    bench = Bench(1, comment_interval_s=600)
     for _ in range(3):
         bench.backend.snapshot({})
     bench.client.rows[2] = queue_row(2)
@@ -228,3 +139,21 @@ def test_what_came_went_and_changed() -> None:
     bench.client.rows[1] = replace(bench.client.rows[1], state=JobState.RUNNING)
     changed = bench.backend.snapshot({}).changed
     assert (changed.arrived, changed.departed, changed.changed) == (set(), {two}, {one})
+
+
+def test_a_comment_that_was_wiped_before_a_restart_still_counts() -> None:
+    bench = Bench(1)
+    bench.client.texts[1] = FreeText("job-1", "gs1{none}")
+    assert bench.excluded(1) == "opted-out"
+    bench.client.texts[1] = FreeText("job-1", "wiped")
+    bench.now += bench.settings.comment_interval_s
+    assert bench.excluded(1) == "opted-out"
+
+
+def test_a_job_whose_user_waits_for_an_answer_is_among_the_requests() -> None:
+    bench = Bench(1, 2, 3)
+    bench.client.texts[2] = FreeText("job-2", "gs1{deadline=1800000000}")
+    bench.client.texts[3] = FreeText("job-3", "gs1{soft=1800000000:1}")
+    state = bench.backend.snapshot({})
+    assert state.requests == (bench.key(2), bench.key(3))
+    assert state.jobs.view(bench.key(2)).wants == Wants(deadline=1_800_000_000)

@@ -14,7 +14,7 @@ NOTHING = Decision(order={}, actions=(), reasons={}, memory={})
 
 
 def test_a_job_of_which_nothing_is_said_has_its_attempt_alone():
-    assert job_document(view(7), NOTHING) == {"submit_time": T0}
+    assert job_document(view(7), NOTHING) == {"submit_time": T0, "state": "PENDING"}
 
 
 def test_the_attempt_is_the_present_one_not_the_jobs_first():
@@ -30,6 +30,7 @@ def test_rank_reason_prediction_and_exclusion():
     decision = replace(NOTHING, order={job.key: rank}, reasons={job.key: reason})
     assert job_document(job, decision) == {
         "submit_time": T0,
+        "state": "PENDING",
         "rank": {"queue": "gpu", "position": 2, "of": 3},
         "reason": {"code": "why", "params": {"n": 1}},
         "excluded": {"code": "opted-out", "detail": "its owner asks for it"},

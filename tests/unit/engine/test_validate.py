@@ -212,3 +212,35 @@ def test_what_makes_an_action_void(nth: int, facts: dict[str, Any], what: str | 
     assert [(p.key, str(what) in p.what) for p in problems] == (
         [(action.key, True)] if what else []
     )
+
+
+BARRED_FROM_ALL = tuple(Exclusion(c, "opted-out", "its user opted out") for c in Capability)
+LEFT_ALONE = view(4, exclusions=BARRED_FROM_ALL)
+
+
+@pytest.mark.parametrize("nth", range(len(actions())), ids=lambda n: kind(actions()[n][0]))
+def test_no_action_touches_a_job_that_is_left_alone(nth: int) -> None:
+    state = replace(snapshot([WAITING, LEFT_ALONE]), seq=5)
+    good, needs = actions()[nth]
+    bad, _ = actions(key=LEFT_ALONE.key, attempt=LEFT_ALONE.attempt)[nth]
+    kept, problems = validate(decision(actions=(bad, good)), state, EVERYTHING, T0)
+    assert kept.actions == (good,)
+    assert [(p.key, "left alone: opted-out" in p.what) for p in problems] == [(bad.key, True)]
+    only = replace(LEFT_ALONE, exclusions=(Exclusion(needs, "cron", "a scrontab job"),))
+    other = replace(
+        LEFT_ALONE, exclusions=tuple(e for e in BARRED_FROM_ALL if e.capability is not needs)
+    )
+    for job, is_kept in ((only, False), (other, True)):
+        state = replace(snapshot([job]), seq=5)
+        kept, _ = validate(decision(actions=(bad,)), state, EVERYTHING, T0)
+        assert bool(kept.actions) is is_kept
+
+
+def test_nor_does_sharing_draw_it_in() -> None:
+    state = replace(snapshot([WAITING, LEFT_ALONE]), seq=5)
+    (share, _) = next(pair for pair in actions() if isinstance(pair[0], Share))
+    for group in ((LEFT_ALONE.key,), (GONE,)):
+        drawn = replace(share, group=(WAITING.key, *group))  # type: ignore[arg-type]
+        kept, problems = validate(decision(actions=(drawn,)), state, EVERYTHING, T0)
+        assert kept.actions == ()
+        assert problems[0].key == WAITING.key

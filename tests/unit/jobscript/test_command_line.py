@@ -39,6 +39,10 @@ def script(args):
         ([""], ""),
         ([":x"], ":x"),
         (["-J", ":", "train.sh"], "train.sh"),
+        (["--wrap", ":"], None),
+        (["--gs-deadline", "12:00", "train.sh"], "train.sh"),
+        (["--gs-deadline=12:00", "train.sh"], "train.sh"),
+        (["--gs-none", "train.sh"], "train.sh"),
         (["--comment", "--gs-none", "train.sh"], "train.sh"),
         ([], None),
     ],
@@ -66,11 +70,12 @@ def test_nothing_behind_the_script_is_scanned():
 
 
 def test_own_options_are_told_apart_unless_they_are_an_argument():
-    args = ["--gs-none", "-J", "--gs-none", "--gs-x=1", "--", "--gs-none"]
+    args = ["--gs-none", "-J", "--gs-none", "--gs-x=1", "--gs-wait", "5", "--", "--gs-none"]
     assert brief(args) == [
         ("own", "--gs-none", None),
         ("option", "job-name", "--gs-none"),
-        ("own", "--gs-x=1", None),
+        ("own", "--gs-x", "1"),
+        ("own", "--gs-wait", "5"),
         ("end", "--", None),
         ("operand", "--gs-none", None),
     ]
@@ -80,6 +85,21 @@ def test_positions_lead_back_to_the_arguments():
     args = ["-H", "-p", "gpu", "--gs-none", "--wrap", "x"]
     spans = [(word.start, word.end) for word in scan(args, SBATCH)]
     assert spans == [(0, 1), (1, 3), (3, 4), (4, 6)]
+
+
+def test_a_colon_is_never_an_argument():
+    """sbatch cuts its command line there before it reads it."""
+    assert brief(["-J", ":", "-p", "a"]) == [
+        ("option", "job-name", None),
+        ("separator", ":", None),
+        ("option", "partition", "a"),
+    ]
+    assert brief(["-n", ":"], SCANCEL) == [("option", "name", ":")]
+
+
+def test_a_scripts_directives_are_scanned_beyond_a_word_that_is_no_option():
+    words = scan(["-N1", "word", "-p", "x"], SBATCH, stops=False)
+    assert [word.name for word in words] == ["nodes", "word", "partition"]
 
 
 @pytest.mark.parametrize("text", ["--partition", "-p"])
@@ -117,6 +137,16 @@ def test_options_of_plugins_are_learnt_from_the_help_text():
         "train.sh",
     ]
     assert "container-image" not in SBATCH.valued
+
+
+def test_an_abbreviation_that_only_another_release_has_twice_is_clear_here():
+    """``--cons`` was --constraint before there was --consolidate-segments."""
+    args = ["--cons", "a100", "train.sh"]
+    assert brief(args)[0] == ("option", "cons", None)
+    old = SBATCH.learned("  -C, --constraint=list   features\n")
+    assert brief(args, old)[0] == ("option", "constraint", "a100")
+    new = SBATCH.learned("  -C, --constraint=list\n      --consolidate-segments\n")
+    assert brief(args, new)[0] == ("option", "cons", None)
 
 
 def test_scancel_mixes_ids_and_options():

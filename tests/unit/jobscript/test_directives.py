@@ -4,7 +4,6 @@ import pytest
 
 from gsched.errors import UsageError
 from gsched.jobscript.directives import read_directives, split_words
-from gsched.jobscript.requests import OPTIONS, SubmitOptions, read_options
 
 
 def read(*lines):
@@ -21,18 +20,27 @@ def read(*lines):
         ("  --comm='x\\y\"z'#foo", ['--comm=xy"z']),
         ("\t-H --comment w\r", ["-H", "--comment", "w"]),
         (" --comment=''", ["--comment="]),
-        (" '' a", ["", "a"]),
+        (" -H '' a", ["-H"]),
+        (" -H \\ a", ["-H"]),
+        (" --comment=\\\\x\\", ["--comment=\\x"]),
+        (" --comment=a\\ -H", ["--comment=a", "-H"]),
+        (" --comment=\\#a#b", ["--comment=#a"]),
+        (" --comment='a\\' -H' -N1", ["--comment=a' -H", "-N1"]),
+        (" --comment=a\u00a0b\u2003c\x1cd", ["--comment=a\u00a0b\u2003c\x1cd"]),
+        (" a\vb\fc", ["a", "b", "c"]),
         (" # nothing", []),
         ("", []),
         (" $HOME `x` *", ["$HOME", "`x`", "*"]),
     ],
 )
 def test_words_are_split_as_sbatch_does(line, words):
-    assert split_words(line) == (words, True)
+    found, is_closed = split_words(line)
+    assert ([word for word, _ in found], is_closed) == (words, True)
 
 
 def test_an_unclosed_quote_is_noticed():
-    assert split_words(" --comment='a b") == (["--comment=a b"], False)
+    assert split_words(" --comment='a b")[1] is False
+    assert split_words(" --comment='a\\'")[1] is False
 
 
 def test_directives_count_until_the_first_command():
@@ -58,12 +66,44 @@ def test_an_indented_directive_is_a_comment():
 
 
 def test_a_word_that_only_begins_like_the_mark_is_a_comment():
-    assert read("#GSCHEDULER --gs-none", "# GSCHED --gs-none").gsched == []
+    assert read("#GSCHEDULER --gs-none", "# GSCHED --gs-none", "#gsched --gs-none").gsched == []
+    assert [word.word for word in read("#GSCHED--gs-none").gsched] == ["--gs-none"]
 
 
 def test_components_of_heterogeneous_jobs_are_kept_apart():
     found = read("#SBATCH -N1", "#SBATCH hetjob", "#SBATCH -N2", "#SBATCH packjob", "#SBATCH -N3")
     assert found.sbatch == [["-N1"], ["-N2"], ["-N3"]]
+
+
+# Seen with sbatch 22.05.8.
+@pytest.mark.parametrize(
+    ("lines", "sections"),
+    [
+        (["#SBATCH -N1 hetjob -N2", "#SBATCH -N3"], [["-N1", "-N3"]]),
+        (["#SBATCH hetjob -N2", "#SBATCH -N3"], [[], ["-N3"]]),
+        (["#SBATCHhetjob", "#SBATCH -N3"], [[], ["-N3"]]),
+        (["#SBATCH --comment 'hetjob'", "#SBATCH -N3"], [["--comment", "hetjob", "-N3"]]),
+        (["#SBATCH --comment=hetjob", "#SBATCH -N1 # hetjob"], [["--comment=hetjob", "-N1"]]),
+    ],
+)
+def test_a_component_begins_where_sbatch_begins_one(lines, sections):
+    assert read(*lines).sbatch == sections
+
+
+def test_what_gsched_is_asked_counts_for_all_components():
+    found = read("#SBATCH -N1", "#SBATCH hetjob", "#GSCHED --gs-none", "#SBATCH -N2")
+    assert found.sbatch == [["-N1"], ["-N2"]]
+    assert [word.word for word in found.gsched] == ["--gs-none"]
+
+
+def test_only_what_sbatch_takes_for_blank_is_blank():
+    assert read("\v", "\f \r", "#SBATCH -N1").late == []
+    assert read("\u00a0", "#SBATCH -N1").late == [(2, "#SBATCH")]
+
+
+def test_a_shift_of_bits_opens_no_document():
+    assert read("x=$((1 << n))", "#SBATCH -N1").late == [(2, "#SBATCH")]
+    assert read("# cat <<EOF", "#SBATCH -N1", "EOF").sbatch == [["-N1"]]
 
 
 @pytest.mark.parametrize("opening", ["cat <<EOF", "cat > x <<-'EOF'", 'cat <<"EOF" | sh'])
@@ -79,32 +119,3 @@ def test_a_here_string_opens_no_document():
 def test_an_unclosed_quote_after_gsched_is_refused_with_its_line():
     with pytest.raises(UsageError, match=r"job\.sh line 2: unclosed quote after #GSCHED"):
         read("#!/bin/sh", "#GSCHED '--gs-none")
-
-
-def test_options_come_from_the_command_line_and_from_the_script():
-    directives = read("#GSCHED --gs-none").gsched
-    assert read_options([], directives, "job.sh") == SubmitOptions(opts_out=True)
-    assert read_options(["--gs-dry-run"], directives, "job.sh") == SubmitOptions(True, True)
-    assert read_options([], [], "job.sh") == SubmitOptions()
-
-
-@pytest.mark.parametrize(
-    ("word", "message", "hint"),
-    [
-        ("--gs-nnoe", "no such option '--gs-nnoe'", "did you mean --gs-none?"),
-        ("--gs-zzzzzzzzz", "no such option", "see `gsched submit --help`"),
-        ("--gs-none=yes", "option --gs-none takes no value", ""),
-        ("--gs-n", "no such option '--gs-n'", ""),
-    ],
-)
-def test_what_is_no_option_is_named(word, message, hint):
-    with pytest.raises(UsageError) as caught:
-        read_options([word], [], "job.sh")
-    assert message in caught.value.message
-    assert hint in caught.value.hint
-    with pytest.raises(UsageError, match=r"job\.sh line 3: "):
-        read_options([], read("#!/bin/sh", "", f"#GSCHED {word}").gsched, "job.sh")
-
-
-def test_every_option_has_a_help_text():
-    assert all(name.startswith("--gs-") and text.endswith(".") for name, text in OPTIONS.items())

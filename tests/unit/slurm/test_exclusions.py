@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from gsched.model.job import Capability, JobState
-from gsched.slurm.exclusions import Rules, exclusions
+from gsched.slurm.exclusions import CHANGES_JOB, Rules, exclusions
 from gsched.slurm.parse_priority import parse_priorities
 from gsched.slurm.parse_queue import parse_free_text, parse_queue
 
-REORDER, PREEMPT = Capability.REORDER, Capability.PREEMPT
+REORDER, PREEMPT, ADMIT = Capability.REORDER, Capability.PREEMPT, Capability.ADMIT
+CHANGES = set(CHANGES_JOB)
 
 
 @pytest.fixture
@@ -28,6 +29,11 @@ def jobs(recorded, separator):
 def found(row, priority=None, rules=None, **flags):
     answers = dict.fromkeys(("opted_out", "is_cron", "is_foreign"), False) | flags
     return exclusions(row, priority, rules or Rules(), **answers)
+
+
+def barred(code, *args, **flags):
+    """The capabilities that `code` keeps away."""
+    return {e.capability for e in found(*args, **flags) if e.code == code}
 
 
 def codes(capability, *args, **flags):
@@ -49,40 +55,39 @@ def test_an_ordinary_job_may_be_moved(jobs, name):
         ("manual-site", "manual-priority"),
     ],
 )
-def test_what_may_not_be_reordered(jobs, name, code):
+def test_what_may_not_be_changed_for_now(jobs, name, code):
     assert codes(REORDER, *jobs[name]) == {code}
-    assert codes(PREEMPT, *jobs[name]) == set()
+    assert barred(code, *jobs[name]) == CHANGES
 
 
 @pytest.mark.parametrize(("name", "code"), [("alloc", "interactive"), ("course", "reservation")])
 def test_what_is_left_alone_altogether(jobs, name, code):
     assert codes(REORDER, *jobs[name]) == {code}
-    assert code in codes(PREEMPT, *jobs[name])
+    assert barred(code, *jobs[name]) == {*CHANGES, ADMIT}
 
 
 def test_heterogeneous_jobs(jobs):
     row, _ = jobs["het"]
-    assert "het-component" in codes(REORDER, row)
-    assert "het-component" in codes(PREEMPT, row)
+    assert barred("het-component", row) == {*CHANGES, ADMIT}
 
 
-def test_no_requeue_counts_for_preemption_only(jobs):
+def test_no_requeue_counts_for_what_takes_a_requeue(jobs):
     row, priority = jobs["j.sh"]  # --no-requeue
     assert codes(REORDER, row, priority) == set()
-    assert codes(PREEMPT, row, priority) == {"no-requeue"}
+    assert barred("no-requeue", row, priority) == {PREEMPT, Capability.RESIZE}
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "also_preempt"),
+    ("flags", "code", "capabilities"),
     [
-        ({"opted_out": True}, "opted-out", True),
-        ({"is_cron": True}, "cron", True),
-        ({"is_foreign": True}, "foreign-site-factor", False),
+        ({"opted_out": True}, "opted-out", {*CHANGES, ADMIT}),
+        ({"is_cron": True}, "cron", {*CHANGES, ADMIT}),
+        ({"is_foreign": True}, "foreign-site-factor", {REORDER}),
     ],
 )
-def test_what_the_caller_knows(jobs, flags, code, also_preempt):
+def test_what_the_caller_knows(jobs, flags, code, capabilities):
     assert codes(REORDER, *jobs["moved"], **flags) == {code}
-    assert codes(PREEMPT, *jobs["moved"], **flags) == ({code} if also_preempt else set())
+    assert barred(code, *jobs["moved"], **flags) == capabilities
 
 
 @pytest.mark.parametrize(
@@ -103,17 +108,17 @@ def test_what_the_site_excludes(jobs, rules, code):
     row, priority = jobs["mixed-types"]
     wanted = {code} if code else set()
     assert codes(REORDER, row, priority, rules) == wanted
-    assert codes(PREEMPT, row, priority, rules) == wanted
+    assert barred(code, row, priority, rules) == ({*CHANGES, ADMIT} if code else set())
 
 
 def test_a_held_job_says_why(jobs):
     row, _ = jobs["high"]
-    assert [e.detail for e in found(row)] == ["held (JobHeldUser)"]
-    assert [e.detail for e in found(replace(row, reason=""))] == ["held"]
+    assert {e.detail for e in found(row)} == {"held (JobHeldUser)"}
+    assert {e.detail for e in found(replace(row, reason=""))} == {"held"}
 
 
 def test_the_out_of_scope_partition_is_named(jobs):
-    (first, _) = found(*jobs["mixed-types"], Rules(partitions=frozenset({"gpu"})))
+    first, *_ = found(*jobs["mixed-types"], Rules(partitions=frozenset({"gpu"})))
     assert first.detail == "partition long is not among those that gsched orders"
 
 
@@ -128,7 +133,8 @@ def test_all_reasons_are_given(jobs):
     many = replace(row, priority=0, reservation="course", can_requeue=False)
     assert codes(REORDER, many, is_cron=True) == {"cron", "interactive", "reservation", "held"}
     assert codes(PREEMPT, many, is_cron=True) == {
-        "cron", "interactive", "reservation", "no-requeue"}  # fmt: skip
+        "cron", "interactive", "reservation", "held", "no-requeue"}  # fmt: skip
+    assert codes(ADMIT, many, is_cron=True) == {"cron", "interactive", "reservation"}
 
 
 def test_every_exclusion_explains_itself(jobs):

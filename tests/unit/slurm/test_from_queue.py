@@ -30,9 +30,9 @@ def jobs(recorded, separator):
     return {texts[row.raw_id].name: (row, texts[row.raw_id]) for row in rows}
 
 
-def view(row, text, exclusions=()):
+def view(row, text, exclusions=(), wants=Wants()):  # noqa: B008
     key = JobKey("bed", row.job_id, row.array_task, row.het_offset, row.submit_time - 100)
-    return to_view(row, text, key, exclusions)
+    return to_view(row, text.name, key, wants, exclusions)
 
 
 def test_a_pending_job(jobs):
@@ -49,8 +49,8 @@ def test_a_pending_job(jobs):
     assert (seen.allocation, seen.wants) == (None, Wants())
 
 
-def test_a_request_that_the_comment_carries(jobs):
-    assert view(*jobs["j.sh"]).wants == Wants(opt_out=True)  # "note gs1{none}"
+def test_what_was_asked_is_handed_on(jobs):
+    assert view(*jobs["j.sh"], wants=Wants(deadline=7)).wants == Wants(deadline=7)
 
 
 def test_exclusions_are_handed_on(jobs):

@@ -8,7 +8,7 @@ from gsched.errors import DataError
 from gsched.slurm.parse_config import (
     parse_config,
     parse_cron_jobs,
-    parse_node_state,
+    parse_federation,
     parse_nodes,
     parse_partitions,
     parse_reservations,
@@ -108,24 +108,6 @@ def test_a_node_with_little_to_say():
     assert node.flags == ("powered_down", "cloud")
 
 
-@pytest.mark.parametrize(
-    ("text", "base", "flags"),
-    [
-        ("IDLE", "idle", ()),
-        ("MIXED+DRAIN", "mixed", ("drain",)),
-        ("DOWN*", "down", ("not_responding",)),
-        ("IDLE*+DRAIN+NOT_RESPONDING", "idle", ("not_responding", "drain")),
-        ("ALLOCATED#", "allocated", ("powering_up",)),
-        ("IDLE+POWERED_DOWN", "idle", ("powered_down",)),
-        ("MIXED-", "mixed", ("planned",)),
-        ("", "unknown", ()),
-        ("Idle?", "unknown", ("idle?",)),
-    ],
-)
-def test_node_states(text, base, flags):
-    assert parse_node_state(text) == (base, flags)
-
-
 def test_partitions(recorded):
     gpu, long, closed = parse_partitions(recorded("partitions.txt"))
     assert (gpu.name, gpu.is_default, gpu.is_up) == ("gpu", True, True)
@@ -185,3 +167,11 @@ def test_errors_of_updates_by_job():
         "12": "Access/permission denied",
         "26": "Job has already finished",
     }
+
+
+def test_federation():
+    member = (
+        "Federation: union\nSelf:       testbed:127.0.0.1:23040 ID:1 FedState:ACTIVE Features:\n"
+    )
+    assert parse_federation(member) == "union"
+    assert parse_federation("") == ""

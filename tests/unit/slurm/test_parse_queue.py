@@ -19,6 +19,7 @@ from gsched.slurm.parse_queue import (
     parse_queue,
     squeue_format,
 )
+from gsched.slurm.records import FreeText
 
 SEPARATOR = "\x1ftest\x1e"
 
@@ -153,6 +154,9 @@ def test_gpus_per_socket_and_per_task_are_multiplied():
 def test_gpus_that_each_node_must_give():
     assert only_row(**{"tres-per-node": "gres:gpu:8"}).gpus_per_node == 8
     assert only_row(**{"tres-per-node": "gres/gpu:a100:2,gres/gpu:v100:1"}).gpus_per_node == 3
+    # --gres=gpu:1,gpu:2: Slurm takes the last
+    row = only_row(**{"tres-per-node": "gres:gpu:1,gres:gpu:2", "tres-alloc": "cpu=2,node=1"})
+    assert (row.gpus_per_node, row.num_gpus) == (2, 2)
     both = {"tres-per-job": "gres:gpu:16", "tres-per-node": "gres:gpu:8"}
     assert only_row(**both).gpus_per_node == 8
     for name in ("tres-per-job", "tres-per-task", "tres-per-socket"):
@@ -320,3 +324,23 @@ def test_slurm_id_of_rows(by_name):
     row = by_name["run-typed"]
     assert row.slurm_id == str(row.job_id)
     assert replace(row, array_task=0).slurm_id == f"{row.job_id}_0"
+
+
+def test_names_and_comments_in_the_same_call(recorded, separator):
+    """One squeue for a view: the texts stand behind the fields of their own record."""
+    listing = parse_queue(recorded("squeue.txt"), separator)
+    texts = [("a name\nwith | all", "(null)"), ("", 'a "comment"')]
+    fields = recorded("squeue.txt").split(separator)
+    width = len(QUEUE_FIELDS)
+    records = [fields[begin : begin + width] for begin in (0, width)]
+    joined = separator.join(
+        field for record, pair in zip(records, texts, strict=True) for field in (*record, *pair)
+    )
+    both = parse_queue(joined + separator + "\n", separator, with_texts=True)
+    assert both.rows == listing.rows[:2]
+    assert both.rejects == ()
+    assert list(both.texts.values()) == [
+        FreeText("a name\nwith | all", ""),
+        FreeText("", 'a "comment"'),
+    ]
+    assert list(both.texts) == [row.raw_id for row in both.rows]

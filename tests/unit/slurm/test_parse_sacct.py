@@ -6,7 +6,7 @@ import pytest
 
 from gsched.model.history import Tres
 from gsched.model.job import UNLIMITED_S, JobState
-from gsched.slurm.parse_sacct import FIELDS, parse_exit_code, parse_sacct, sacct_argv
+from gsched.slurm.parse_sacct import FIELDS, parse_sacct, sacct_argv
 
 SEPARATOR = "\x1ftest\x1e"
 T0 = 1_700_000_000
@@ -156,11 +156,6 @@ def test_empty_fields_say_nothing():
     record = only(row())
     assert (record.user, record.tenant, record.partition, record.qos) == (
         "ann", "lab", "gpu", "normal")  # fmt: skip
-
-
-def test_exit_codes():
-    assert parse_exit_code("0:125") == (0, 125)
-    assert parse_exit_code("") == (None, None)
 
 
 def test_the_window_is_given_in_utc():

@@ -18,7 +18,7 @@ from gsched.errors import (
     TryAgainError,
     UnavailableError,
 )
-from gsched.slurm.run import Completed, passthrough, reader_environment, run
+from gsched.slurm.run import Completed, become, passthrough, reader_environment, run
 from gsched.testbed.wait import wait_for
 
 
@@ -60,8 +60,9 @@ def test_bytes_that_are_no_utf8_swallow_no_separator():
 def test_the_environment_of_readers():
     dirty = {
         "PATH": "/bin", "HOME": "/root", "SLURM_CONF": "/etc/s.conf", "SLURM_JWT": "token",
-        "SLURM_CLUSTERS": "other", "SLURM_JOB_ID": "5", "SQUEUE_FORMAT": "%i", "SQUEUE_STATES": "R",
-        "SACCT_FORMAT": "x", "SINFO_FORMAT": "x", "SPRIO_FORMAT": "x", "SBATCH_ACCOUNT": "x",
+        "SLURM_CLUSTERS": "other", "SLURM_JOB_ID": "5", "POSIXLY_CORRECT": "",
+        "SQUEUE_FORMAT": "%i", "SQUEUE_STATES": "R", "SACCT_FORMAT": "x",
+        "SINFO_FORMAT": "x", "SPRIO_FORMAT": "x", "SBATCH_ACCOUNT": "x",
         "SLURM_TIME_FORMAT": "relative", "TZ": "Asia/Tokyo", "LC_ALL": "de_DE", "LC_TIME": "fr_FR",
     }  # fmt: skip
     assert reader_environment(dirty) == {
@@ -117,32 +118,11 @@ def failed(stderr, status=1):
     return Completed(("squeue", "-h"), status, "", stderr, 0.1)
 
 
-@pytest.mark.parametrize(
-    "stderr",
-    [
-        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n",
-        "sacct: fatal: Could not establish a configuration source\n",
-        "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection "
-        "to host:h:6819: Connection refused\n",
-    ],
-)
-def test_slurm_that_does_not_answer(stderr):
+def test_a_failure_is_told_by_its_words():
     with pytest.raises(SlurmCommandError, match="squeue failed") as caught:
-        failed(stderr).check()
+        failed("slurm_load_jobs error: Unable to contact slurm controller (x)\n").check()
     assert "scontrol ping" in caught.value.hint
     assert (caught.value.exit_code, caught.value.status) == (69, 1)
-
-
-def test_slurm_that_is_busy():
-    error = failed("slurm_load_jobs error: Socket timed out on send/recv operation").failure()
-    assert isinstance(error, TryAgainError)
-
-
-@pytest.mark.parametrize("stderr", ["Access/permission denied for job 7", "Invalid user id"])
-def test_a_refusal(stderr):
-    error = failed(stderr).failure()
-    assert isinstance(error, PermissionDeniedError)
-    assert "operator" in error.hint
 
 
 def test_any_other_failure():
@@ -157,8 +137,8 @@ def test_any_other_failure():
 PASS = "import os,sys; from gsched.slurm.run import passthrough; "
 
 
-def passing(argv, stdin=None, **options):
-    code = f"{PASS}sys.exit(passthrough({argv!r}, os.environ, {stdin!r}))"
+def passing(argv, **options):
+    code = f"{PASS}sys.exit(passthrough({argv!r}, os.environ))"
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, errors="replace", timeout=60, **options
     )
@@ -169,10 +149,60 @@ def test_the_streams_and_the_exit_code_are_the_commands_own():
     assert (done.stdout, done.stderr, done.returncode) == ("typed", "err\n", 42)
 
 
-def test_standard_input_may_be_replaced():
-    done = passing(["cat"], stdin=b"script\n\xff\n", input="typed")
-    assert done.stdout.startswith("script\n")
-    assert "typed" not in done.stdout
+def test_what_the_command_prints_may_be_had_as_it_comes():
+    """The command goes on only when its first words have arrived."""
+    pieces = []
+    reader, writer = os.pipe()
+
+    def take(piece):
+        pieces.append(piece)
+        os.write(writer, b"\n")
+
+    script = f"echo one; read go <&{reader}; echo two; exit 5"
+    os.set_inheritable(reader, True)
+    try:
+        assert passthrough(["/bin/bash", "-c", script], {}, take) == 5
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert pieces == [b"one\n", b"two\n"]
+
+
+BECOME = "import os,sys; from gsched.slurm.run import become, caller_environment; "
+
+
+def becoming(argv, **options):
+    code = f"{BECOME}print('first'); become({argv!r}, caller_environment())"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, errors="replace", timeout=60, **options
+    )
+
+
+def test_a_process_becomes_the_command():
+    """Its number stays, what was printed before comes first, its ignored signals count again."""
+    script = "echo $PPID $(ps -o comm= $$); grep SigIgn /proc/$$/status; cat; exit 42"
+    done = becoming(["sh", "-c", script], input="typed")
+    first, who, ignored, typed = done.stdout.split("\n")
+    assert (first, who, typed) == ("first", f"{os.getpid()} sh", "typed")
+    assert int(ignored.split()[1], 16) & (1 << (signal.SIGPIPE - 1)) == 0
+    assert done.returncode == 42
+    assert becoming(["sh", "-c", "kill -TERM $$"]).returncode == -signal.SIGTERM
+
+
+def test_becoming_a_program_that_is_none(tmp_path):
+    with pytest.raises(UnavailableError, match="no-such-sbatch not found"):
+        become(["no-such-sbatch"], {"PATH": "/bin"})
+    (tmp_path / "sbatch").write_text("")
+    with pytest.raises(PermissionDeniedError, match="sbatch may not be executed"):
+        become(["sbatch"], {"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "POSIX", "LANG": "C"}])
+def test_the_callers_environment_is_handed_on_without_the_interpreters_locale(given):
+    done = becoming(["env"], env={"PATH": "/usr/bin:/bin", **given})
+    names = {"LC_CTYPE", "LANG"}
+    lines = (line.partition("=")[::2] for line in done.stdout.splitlines())
+    assert {name: value for name, value in lines if name in names} == given
 
 
 def test_the_environment_is_the_given_one(capfd):
@@ -260,3 +290,30 @@ def read_until(tty, pattern):
     while not re.search(pattern, seen):
         seen += tty.read(1024)
     return seen
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_gsched_ends_the_command_that_it_waits_for(number, tmp_path):
+    """As `timeout 5 gsched queue` does, or a closed terminal."""
+    pid = tmp_path / "pid"
+    script = f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 600"
+    code = f"from gsched.slurm.run import run; run(['sh', '-c', {script!r}], timeout_s=600)"
+    with subprocess.Popen(
+        ["env", f"--default-signal={number.name.removeprefix('SIG')}", sys.executable, "-c", code]
+    ) as process:
+        wait_for(pid.exists, "the command to run")
+        process.send_signal(number)
+        assert process.wait(60) == -number
+    wait_for(lambda: not alive(int(pid.read_text())), "the end of the command")
+
+
+def test_the_callers_signal_handlers_stay():
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("ours"))
+    try:
+        sh(f"kill -TERM {os.getpid()}; sleep 0.1")
+        assert seen == ["ours"]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    sh("true")
+    assert signal.getsignal(signal.SIGTERM) == before

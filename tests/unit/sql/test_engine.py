@@ -19,7 +19,8 @@ from gsched.errors import (
     TryAgainError,
     UnavailableError,
 )
-from gsched_sql import History, HistoryFilter
+from gsched.model.past import HistoryFilter
+from gsched_sql import History
 from gsched_sql import engine as engine_module
 from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.mounts import network_file_system

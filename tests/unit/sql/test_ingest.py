@@ -10,7 +10,8 @@ from support.history import CLUSTER, attempt, batch, dump, pending, running, sca
 from gsched.errors import GschedError
 from gsched.model.history import Batch, Reject, Tres
 from gsched.model.job import JobState
-from gsched_sql import History, HistoryFilter, IngestSummary
+from gsched.model.past import HistoryFilter
+from gsched_sql import History, IngestSummary
 
 BAD = Reject("sacct", 3, "no submit time", "7|x|y")
 

@@ -8,8 +8,8 @@ import pytest
 from support.history import CLUSTER, attempt, batch, pending, running
 
 from gsched.model.job import JobKey, JobState
-from gsched_sql import HistoryFilter
-from gsched_sql.logical_jobs import REQUEUE_WINDOW_S
+from gsched.model.logical_jobs import REQUEUE_WINDOW_S
+from gsched.model.past import HistoryFilter
 
 FIRST = attempt(7, 1000, state=JobState.REQUEUED)  # ends at 1110
 DAY = 86400

@@ -14,8 +14,8 @@ from support.history import attempt, batch, dump, pending, running
 
 from gsched.model.history import AttemptRecord, Tres
 from gsched.model.job import JobState
+from gsched.model.merge import STATUS, claimed, join, pack_claims, unpack_claims, value
 from gsched_sql import History
-from gsched_sql.merge import STATUS, claimed, join, pack_claims, unpack_claims, value
 
 small_times = st.none() | st.integers(90, 130)
 records = st.builds(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
+from importlib.resources import files
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import text
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 from support.history import attempt, batch, scalar
 
 from gsched.errors import ConfigError
 from gsched_sql import History, migrate
-from gsched_sql.engine import open_engine, reading
+from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.schema import REVISION, metadata
 
 
@@ -38,8 +42,6 @@ def test_the_migrations_make_the_tables_that_the_code_uses(database):
 
 
 def test_the_revision_in_the_code_is_the_newest_migration():
-    from importlib.resources import files
-
     script = ScriptDirectory(str(files("gsched_sql") / "migrations"))
     assert script.get_current_head() == REVISION
 
@@ -96,3 +98,25 @@ def test_a_crash_while_the_tables_are_made_leaves_nothing_half_made(tmp_path, mo
     with pytest.raises(ConfigError, match="is empty"):
         History.open(f"sqlite:///{path}")
     assert History.create(f"sqlite:///{path}").before is None
+
+
+def test_the_data_of_an_older_schema_stay(tmp_path):
+    path = tmp_path / "history.db"
+    engine = open_engine(f"sqlite:///{path}", create=True)
+    config = Config()
+    config.set_main_option("script_location", str(files("gsched_sql") / "migrations"))
+    with writing(engine) as conn:
+        config.attributes["connection"] = conn
+        command.upgrade(config, "0001")
+        conn.execute(text("INSERT INTO users (name_digest, name) VALUES ('d', 'ann')"))
+    with pytest.raises(ConfigError, match="older gsched"):
+        History.open(f"sqlite:///{path}")
+    made = History.create(f"sqlite:///{path}")
+    assert (made.before, made.revision) == ("0001", REVISION)
+    assert scalar(path, "SELECT name FROM users") == "ann"
+    with writing(engine) as conn:
+        assert compare_metadata(MigrationContext.configure(conn), metadata) == []
+        config.attributes["connection"] = conn
+        command.downgrade(config, "0001")
+    engine.dispose()
+    assert scalar(path, "SELECT name FROM users") == "ann"

@@ -7,7 +7,7 @@ from support.history import CLUSTER, attempt, batch, pending, running
 
 from gsched.model.history import PastJob, Reject
 from gsched.model.job import JobState
-from gsched_sql import HistoryFilter, history_document
+from gsched.model.past import HistoryFilter, history_document
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gsched.model.job import JobState
-from gsched_sql.merge import STATUS, AttemptKey, Claimed, value
+from gsched.model.merge import STATUS, AttemptKey, Claimed, value
 
 REQUEUE_WINDOW_S = 300
 """MinJobAge's default: for so long slurmctld remembers an ended job."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gsched.explain.slurm_reasons import explain_reason
+
 _SOURCES = {
     "similar-name": "from {n} similar {jobs} of this user",
     "user-gpus": "from {n} {jobs} of this user with as many GPUs",
@@ -13,28 +15,6 @@ _SOURCES = {
     "all": "from all {n} past {jobs}",
     "table": "from the site's table",
     "constant": "the same for every job",
-}
-
-_SLURM = {
-    "Resources": "waits for free resources",
-    "Priority": "jobs of higher priority wait before it",
-    "Dependency": "waits for another job (its --dependency)",
-    "DependencyNeverSatisfied": "can never start: the job it depends on ended the wrong way",
-    "JobHeldUser": "held by its user: `scontrol release` lets it go",
-    "JobHeldAdmin": "held by an administrator",
-    "BeginTime": "its earliest start time has not come (--begin, or a requeue's delay)",
-    "PartitionDown": "its partition is down",
-    "PartitionInactive": "its partition is inactive",
-    "PartitionTimeLimit": "can never start: its time limit exceeds the partition's",
-    "PartitionNodeLimit": "can never start: it asks for more nodes than the partition allows",
-    "ReqNodeNotAvail": "a node that it asks for is not available",
-    "Reservation": "waits for its reservation",
-    "Licenses": "waits for licences",
-    "QOSMaxGRESPerUser": "its user has reached the QOS limit of GPUs",
-    "AssocGrpGRES": "its account has reached its limit of GPUs",
-    "JobArrayTaskLimit": "its array runs as many tasks as it allows itself",
-    "Cleaning": "its last attempt is being cleaned up",
-    "None": "not looked at by the scheduler yet",
 }
 
 
@@ -64,7 +44,9 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
 
 def slurm_reason(reason: str) -> str:
     """Slurm's reason for a pending job in words; an unknown one is shown as it is."""
-    return _SLURM.get(reason or "None", f"Slurm says {reason}")
+    found = explain_reason(reason)
+    never = found.code == "DependencyNeverSatisfied"
+    return f"can never start: {found.words}" if never else found.words
 
 
 def _number(value: Any) -> str:

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 from gsched.model.history import AttemptRecord, Tres
 from gsched.model.job import JobState
-from gsched_sql.schema import NO_PART
+
+NO_PART = -1
+"""The array task or het offset of a job that has none, where None would not do: in keys."""
 
 STATUS = "status"  # (state, state_text, source) of the strongest record: told together
 TRES_FIELDS = ("requested", "allocated")

@@ -1,0 +1,176 @@
+"""``gsched cancel --dry-run``: the jobs that a command line of scancel means just now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gsched.app.named_job import named_jobs
+from gsched.app.named_states import named_states
+from gsched.app.queue_filter import user_name
+from gsched.app.wiring import slurm_client
+from gsched.config.settings import Settings
+from gsched.errors import DataError, UsageError
+from gsched.jobscript.command_line import Kind, Word
+from gsched.model.hostlist import expand
+from gsched.model.job import JobState
+from gsched.model.jobid import JobId, parse_tasks
+from gsched.slurm.records import QueueRow
+
+Test = Callable[[QueueRow, str], bool]
+"""Whether a row with its name is chosen."""
+
+# What scancel compares with the whole of an option's value; it knows no lists there.
+_COMPARED: Mapping[str, Callable[[QueueRow, str], str]] = {
+    "account": lambda row, _: row.tenant,
+    "jobname": lambda _, name: name,
+    "name": lambda _, name: name,
+    "partition": lambda row, _: ",".join(row.partitions),
+    "qos": lambda row, _: row.qos,
+    "reservation": lambda row, _: row.reservation,
+}
+_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
+_UNSEEN = frozenset({"clusters", "sibling", "wckey", "admin-comment"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A job, the tasks of an array that has not been split, or a step (`unit`) of job `row`."""
+
+    unit: str
+    row: QueueRow
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What would be cancelled, or be sent `signal`; `unmatched` are ids that match no live job."""
+
+    targets: tuple[Target, ...]
+    unmatched: tuple[str, ...]
+    signal: str
+
+    def document(self) -> dict[str, Any]:
+        """Plain values with stable keys."""
+        return {
+            "dry_run": True,
+            "signal": self.signal or None,
+            "jobs": [
+                {
+                    "job": target.unit,
+                    "user": target.row.user,
+                    "partition": ",".join(target.row.partitions),
+                    "state": target.row.state_text,
+                    "name": target.name,
+                }
+                for target in self.targets
+            ],
+            "unmatched": list(self.unmatched),
+        }
+
+
+def preview(settings: Settings, words: Sequence[Word]) -> Preview:
+    """What a command line, as scanned, would cancel.
+
+    Raises UsageError for one whose effect gsched cannot see: on other clusters, by wckey.
+    """
+    ids = [job for word in words if word.kind is Kind.OPERAND for job in named_jobs(word.name)]
+    tests = list(_tests(words))
+    if not ids and not tests:
+        raise UsageError("no job named", "see `gsched cancel --help`")
+    signal = next((w.value or "" for w in reversed(words) if w.name == "signal"), "")
+    listing = slurm_client(settings).queue(with_texts=True)
+    live = []
+    for row in listing.rows:
+        name = listing.texts[row.raw_id].name if row.raw_id in listing.texts else ""
+        if row.state is not JobState.COMPLETING and all(test(row, name) for test in tests):
+            live.append(Target(row.slurm_id, row, name))
+    if not ids:
+        return Preview(tuple(map(_whole, live)), (), signal)
+    matches = {job: list(_matching(job, live)) for job in ids}
+    targets = {target.unit: target for found in matches.values() for target in found}
+    unmatched = tuple(str(job) for job, found in matches.items() if not found)
+    return Preview(tuple(targets.values()), unmatched, signal)
+
+
+def _tests(words: Sequence[Word]) -> Iterator[Test]:
+    """What the filters on the command line ask of a job; all must hold."""
+    if os.environ.get("SLURM_CLUSTERS"):
+        raise UsageError(
+            "SLURM_CLUSTERS is set: scancel asks there, but --dry-run sees this host's cluster only"
+        )
+    # of an option given twice the last counts
+    options = {word.name: word.value or "" for word in words if word.kind is Kind.OPTION}
+    for name, value in options.items():
+        if name in _UNSEEN:
+            raise UsageError(f"--dry-run cannot see what --{name} means to Slurm")
+        if name in _COMPARED:
+            yield _equal(_COMPARED[name], value)
+        elif name == "state":
+            yield _in_state(value)
+        elif name == "nodelist":
+            yield _on_hosts(value)
+        elif name in ("user", "me"):
+            yield _of_user(value if name == "user" else str(os.getuid()))
+
+
+def _equal(part: Callable[[QueueRow, str], str], value: str) -> Test:
+    return lambda row, name: part(row, name) == value
+
+
+def _of_user(text: str) -> Test:
+    user = user_name(text)
+    return lambda row, _: row.user == user
+
+
+def _in_state(text: str) -> Test:
+    states = named_states((text,))
+    if not states < _STATES or "," in text:
+        raise UsageError(f"scancel takes no state {text!r}", f"one of {', '.join(sorted(_STATES))}")
+    return lambda row, _: row.state.value in states
+
+
+def _on_hosts(text: str) -> Test:
+    try:
+        wanted = frozenset(expand(text))
+    except DataError as error:
+        raise UsageError(error.message, error.hint) from error
+    return lambda row, _: not wanted.isdisjoint(expand(row.node_list))
+
+
+def _matching(job: JobId, live: Sequence[Target]) -> Iterator[Target]:
+    """The targets that an id means, as scancel(1) reads it."""
+    for target in live:
+        row = target.row
+        if job.job_id not in (row.job_id, row.raw_id):
+            continue
+        if job.het_offset is not None and job.het_offset != row.het_offset:
+            continue
+        if job.array_task is None and job.array_tasks is None:
+            if job.step:
+                yield Target(f"{row.slurm_id}.{job.step}", row, target.name)
+            else:
+                yield _whole(target)
+            continue
+        yield from _tasks(job, target)
+
+
+def _tasks(job: JobId, target: Target) -> Iterator[Target]:
+    wanted = set(job.array_tasks or (job.array_task,))
+    row = target.row
+    if row.array_task in wanted:
+        step = f".{job.step}" if job.step else ""
+        yield Target(row.slurm_id + step, row, target.name)
+    elif row.is_unsplit_array and (common := wanted & set(parse_tasks(row.array_tasks))):
+        shown = ",".join(map(str, sorted(task for task in common if task is not None)))
+        unit = f"{row.job_id}_[{shown}]" if len(common) > 1 else f"{row.job_id}_{shown}"
+        yield Target(unit, row, target.name)
+
+
+def _whole(target: Target) -> Target:
+    row = target.row
+    if not row.is_unsplit_array:
+        return target
+    return Target(f"{row.job_id}_[{row.array_tasks}]", row, target.name)

@@ -1,0 +1,135 @@
+"""Where past jobs are read from: the history database, else the caller's own sacct, else squeue.
+
+All three give logical jobs by the same rules (``gsched.model.past``), so that what is said of a
+job does not depend on the host where it is asked, only on what that host can see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gsched.app.queue_filter import own_name
+from gsched.app.wiring import has_history, open_history, slurm_client
+from gsched.config.settings import Settings
+from gsched.errors import UnavailableError
+from gsched.model.history import AttemptRecord, Reject
+from gsched.model.past import HistoryFilter, HistoryJob, logical_jobs
+from gsched.slurm.client import SlurmClient
+from gsched.slurm.from_queue import to_attempt
+from gsched.slurm.records import AccountingFilter
+
+SACCT_WINDOW_S = 7 * 86_400
+"""How far back sacct is read when nobody says since when."""
+
+Source = Literal["database", "sacct", "squeue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Logical jobs, newest first, at most as many as were asked for.
+
+    `since` is the beginning of what was read (epoch), None for all that the source has; `users`
+    those to whom it was narrowed, empty for all that the caller may see. `rejects` are rows that
+    were not understood.
+    """
+
+    jobs: tuple[HistoryJob, ...]
+    source: Source
+    since: int | None = None
+    users: tuple[str, ...] = ()
+    rejects: tuple[Reject, ...] = ()
+
+
+def find_jobs(settings: Settings, wanted: HistoryFilter, now: int) -> Found:
+    """The jobs that `wanted` chooses.
+
+    Raises UnavailableError where there is no database, no slurmdbd, and nothing of them in the
+    queue any more.
+    """
+    if has_history(settings):
+        with open_history(settings) as history:
+            return Found(tuple(history.jobs(wanted)), "database", wanted.since)
+    client = slurm_client(settings)
+    if client.config().has_slurmdbd:
+        return _from_sacct(client, wanted, now)
+    return _from_squeue(client, wanted)
+
+
+def _from_sacct(client: SlurmClient, wanted: HistoryFilter, now: int) -> Found:
+    """What sacct shows to the caller; only the caller's own jobs unless others are asked for."""
+    by_id = wanted.job_id is not None
+    since = wanted.since
+    if since is None:
+        since = 0 if by_id else now - SACCT_WINDOW_S
+    users = wanted.users
+    if not users and not by_id and os.getuid() != 0:
+        users = (own_name(),)
+    chosen = AccountingFilter(
+        users=users,
+        accounts=wanted.tenants,
+        job_ids=(str(wanted.job_id),) if by_id else (),
+    )
+    until = now + 1 if wanted.until is None else min(wanted.until, now + 1)
+    batch = client.accounting(since, max(until, since + 1), chosen)
+    jobs = _selected(batch.records, wanted)
+    if jobs and since > 0:
+        jobs = _with_earlier_attempts(client, jobs, wanted, now)
+    return Found(jobs, "sacct", since or None, users, batch.rejects)
+
+
+def _with_earlier_attempts(
+    client: SlurmClient, jobs: Sequence[HistoryJob], wanted: HistoryFilter, now: int
+) -> tuple[HistoryJob, ...]:
+    """The same jobs with the attempts that had ended before the time that was read."""
+    ids = tuple(dict.fromkeys(str(job.key.job_id) for job in jobs))
+    batch = client.accounting(0, now + 1, AccountingFilter(job_ids=ids))
+    known = {(job.key.slurm_id, job.attempts[-1].submit_time) for job in jobs}
+    again = [
+        job
+        for job in logical_jobs(batch.records)
+        if any((job.key.slurm_id, a.submit_time) in known for a in job.attempts)
+    ]
+    return tuple(again[: wanted.limit])
+
+
+def _from_squeue(client: SlurmClient, wanted: HistoryFilter) -> Found:
+    listing = client.queue("all", with_texts=True)
+    cluster = client.config().cluster
+    attempts = (to_attempt(row, listing.texts.get(row.raw_id), cluster) for row in listing.rows)
+    jobs = _selected([a for a in attempts if a is not None], wanted)
+    if not jobs:
+        raise UnavailableError(
+            "this host has no history database, this cluster no slurmdbd, and slurmctld "
+            "remembers no such job",
+            "ask where the site keeps its job history; `gsched db init` begins one",
+        )
+    return Found(jobs, "squeue", rejects=listing.rejects)
+
+
+def _selected(records: Iterable[AttemptRecord], wanted: HistoryFilter) -> tuple[HistoryJob, ...]:
+    """The logical jobs that `wanted` takes, as the database chooses them."""
+    jobs = [job for job in logical_jobs(records) if _takes(wanted, job)]
+    end = None if wanted.limit is None else wanted.offset + wanted.limit
+    return tuple(jobs[wanted.offset : end])
+
+
+def _takes(wanted: HistoryFilter, job: HistoryJob) -> bool:
+    key = job.key
+    return (
+        (not wanted.users or job.user in wanted.users)
+        and (not wanted.tenants or job.tenant in wanted.tenants)
+        and (
+            not wanted.partitions
+            or bool(set(wanted.partitions) & set((job.partition or "").split(",")))
+        )
+        and (not wanted.states or job.state in wanted.states)
+        and (not wanted.names or job.name in wanted.names)
+        and (wanted.since is None or job.end_time is None or job.end_time >= wanted.since)
+        and (wanted.until is None or key.epoch < wanted.until)
+        and wanted.job_id in {None, key.job_id}
+        and wanted.array_task in {None, key.array_task}
+        and wanted.het_offset in {None, key.het_offset}
+    )

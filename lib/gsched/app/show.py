@@ -1,0 +1,159 @@
+"""The answer of ``gsched show``: everything known of a job, from all that know something of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gsched.app.job import LiveJob, find_parts
+from gsched.app.named_job import named_job
+from gsched.app.past_sources import Found, find_jobs
+from gsched.app.requests import captured_requests
+from gsched.app.why import num_tasks
+from gsched.app.wiring import has_history, now
+from gsched.config.settings import Settings
+from gsched.errors import GschedError, UsageError
+from gsched.model.exitcode import ExitCode
+from gsched.model.job import JobState
+from gsched.model.jobid import JobId
+from gsched.model.past import HistoryFilter, history_document
+from gsched.slurm.records import JobDetail
+
+MAX_PAST = 200
+"""Logical jobs of the history that are shown of one array."""
+
+
+def show_document(settings: Settings, job: str) -> dict[str, Any]:
+    """Everything known of a job: of Slurm, the daemon's answer, what was asked, the history.
+
+    Of an array or a het job, ``slurm`` is a part that waits, or else the first one; ``parts`` has
+    them all. Raises UsageError when nobody shows such a job to the caller.
+    """
+    parts = find_parts(settings, job)
+    wanted = named_job(job)
+    if len(parts) == 1 and not parts[0].row.is_unsplit_array:
+        row = parts[0].row  # found perhaps by Slurm's own number, under which no history is kept
+        wanted = JobId(row.job_id, row.array_task, het_offset=row.het_offset)
+    found, note = _history(settings, wanted)
+    if not parts and (found is None or not found.jobs):
+        raise UsageError(
+            f"nothing is known of job {job}: it does not exist, or is not yours to see",
+            "`gsched queue` lists present jobs, `gsched history` past ones",
+        )
+    live = next((p for p in parts if p.row.state is JobState.PENDING), parts[0] if parts else None)
+    return {
+        "job": parts[0].line.slurm_id if len(parts) == 1 else job,
+        "slurm": _slurm_facts(live) if live else None,
+        "parts": [_part(part) for part in parts],
+        "gsched": (live.line.answer or None) if live else None,
+        "history_source": found.source if found else None,
+        "history": [history_document(past) for past in found.jobs] if found else [],
+        "history_note": note,
+        "requests": _requests(settings, str(wanted), live),
+    }
+
+
+def _part(live: LiveJob) -> dict[str, Any]:
+    row = live.row
+    return {
+        "job": live.line.slurm_id,
+        "state": row.state_text,
+        "slurm_reason": row.reason,
+        "num_tasks": num_tasks(live),
+        "node_list": row.node_list,
+    }
+
+
+def _slurm_facts(live: LiveJob) -> dict[str, Any]:
+    row, priority = live.row, live.priority
+    detail = live.cluster.client.job_detail(row.raw_id)
+    return {
+        "name": live.text.name,
+        "comment": live.text.comment,
+        "user": row.user,
+        "account": row.tenant,
+        "partition": ",".join(row.partitions),
+        "qos": row.qos,
+        "state": row.state_text,
+        "reason": row.reason,
+        "submit_time": row.submit_time,
+        "eligible_time": row.eligible_time,
+        "start_time": row.start_time,
+        "end_time": row.end_time,
+        "time_limit_s": row.time_limit_s,
+        "num_nodes": row.min_nodes,
+        "num_cpus": row.num_cpus,
+        "num_gpus": row.num_gpus,
+        "gpu_types": [o.gpu_type for o in row.gpu_options if o.gpu_type],
+        "mem_bytes": row.mem_bytes,
+        "nodes": row.node_list,
+        "restarts": row.restarts,
+        "priority": row.priority,
+        "priority_parts": None
+        if priority is None
+        else {**priority.components, "site_factor": priority.site_factor, "nice": -priority.nice},
+        **_detail_facts(detail, row.state),
+    }
+
+
+def _detail_facts(detail: JobDetail | None, state: JobState) -> dict[str, Any]:
+    """What slurmctld knows beyond squeue; texts None where there is none."""
+    if detail is None:
+        return {}
+    exit_code = detail.exit_code if state.is_terminal else None
+    signal = detail.exit_signal or 0
+    return {
+        "command": detail.command or None,
+        "work_dir": detail.work_dir or None,
+        "std_in": detail.std_in or None,
+        "std_out": detail.std_out or None,
+        "std_err": detail.std_err or None,
+        "submit_line": detail.submit_line or None,
+        "container": detail.container or None,
+        "features": detail.features or None,
+        "preferred_features": detail.preferred_features or None,
+        "dependency": detail.dependency or None,
+        "licences": detail.licences or None,
+        "reservation": detail.reservation or None,
+        "required_nodes": detail.required_nodes or None,
+        "excluded_nodes": detail.excluded_nodes or None,
+        "start_nodes": detail.start_nodes or None,
+        "batch_host": detail.batch_host or None,
+        "node_gres": {held.node: held.gres for held in detail.node_gres},
+        "deadline_time": detail.deadline,
+        "last_evaluation_time": detail.last_evaluation_time,
+        "exit_code": exit_code,
+        "exit_signal": None if exit_code is None else signal,
+        "exit_words": None if exit_code is None else ExitCode(exit_code, signal).words,
+        "admin_comment": detail.admin_comment or None,
+        "system_comment": detail.system_comment or None,
+    }
+
+
+def _requests(settings: Settings, job: str, live: LiveJob | None) -> Sequence[dict[str, Any]]:
+    """What was asked of gsched, as the daemon captured it; only the database knows."""
+    if live is None or not has_history(settings):
+        return []
+    try:
+        return captured_requests(settings, job, live.cluster.config.cluster)
+    except GschedError:
+        return []  # the note on the history says why
+
+
+def _history(settings: Settings, wanted: JobId) -> tuple[Found | None, str]:
+    """Logical jobs of that id with their attempts, newest first; and what is to be said of them."""
+    chosen = HistoryFilter(
+        job_id=wanted.job_id,
+        array_task=wanted.array_task,
+        het_offset=wanted.het_offset,
+        limit=MAX_PAST,
+    )
+    try:
+        found = find_jobs(settings, chosen, now())
+    except GschedError as error:
+        return None, error.message
+    if len(found.jobs) == MAX_PAST:
+        return found, f"the history may have more: gsched history -j {wanted.job_id}"
+    if found.source != "database":
+        return found, f"no history database on this host: past attempts are of {found.source}"
+    return found, ""

@@ -1,0 +1,93 @@
+"""Asking the daemon over its query socket, with proof of who asks and of who answers."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+from typing import Any
+
+from gsched.config.address import parse_address
+from gsched.config.settings import DaemonSettings
+from gsched.daemon.query_protocol import (
+    MAX_ANSWER_BYTES,
+    Question,
+    read_answer,
+    read_line,
+    send_line,
+)
+from gsched.daemon.status_file import parse_status
+from gsched.errors import ConfigError, DataError, PermissionDeniedError, UnavailableError
+from gsched.slurm.munge import Munge, munge_of, slurm_user_uid
+from gsched.slurm.records import SlurmConfig
+
+
+class QueryClient:
+    """One daemon, reached at ``daemon.query_address``."""
+
+    def __init__(self, address: str, munge: Munge, trusted_uids: frozenset[int]) -> None:
+        """`trusted_uids` are the users whose answers are believed."""
+        self._address = address
+        self._munge = munge
+        self._trusted = trusted_uids
+
+    @classmethod
+    def for_site(cls, settings: DaemonSettings, config: SlurmConfig) -> QueryClient | None:
+        """The client that the settings ask for; None without an address.
+
+        Raises ConfigError when ``daemon.query_user`` is no user of this host.
+        """
+        if not settings.query_address:
+            return None
+        munge = munge_of(config, os.environ)
+        return cls(settings.query_address, munge, _trusted_uids(settings, config))
+
+    def ask(self, *jobs: str, timeout_s: float = 10.0) -> dict[str, Any]:
+        """The daemon's status document, with the jobs asked for that this user may see.
+
+        Raises UnavailableError when nobody answers or there is no munge on this host,
+        PermissionDeniedError when the answer is not from somebody who may give it, DataError
+        when it makes no sense.
+        """
+        question = Question.about(*jobs)
+        credential = self._munge.encode(question.to_json())
+        decoded = self._munge.decode(self._exchange(credential, timeout_s))
+        if decoded.uid not in self._trusted:
+            raise PermissionDeniedError(
+                f"what listens at {self._address} is not gsched's daemon: user {decoded.uid} "
+                "answered",
+                "set daemon.query_user if the daemon runs as that user",
+            )
+        document = parse_status(read_answer(decoded.payload, question))
+        if document is None:
+            raise DataError(f"the daemon at {self._address} gave an answer that makes no sense")
+        return document
+
+    def _exchange(self, line: str, timeout_s: float) -> str:
+        address = parse_address(self._address)
+        try:
+            with socket.create_connection(address, timeout=timeout_s) as connection:
+                send_line(connection, line, timeout_s)
+                return read_line(connection, MAX_ANSWER_BYTES, timeout_s)
+        except OSError as error:
+            raise UnavailableError(
+                f"no daemon answers at {self._address}: {error.strerror or error}"
+            ) from None
+        except UnavailableError as error:
+            raise UnavailableError(
+                f"the daemon at {self._address} gave no answer: {error.message}",
+                "its log says why: too many askers, another munge key, or clocks that differ",
+            ) from None
+
+
+def _trusted_uids(settings: DaemonSettings, config: SlurmConfig) -> frozenset[int]:
+    slurm_user = slurm_user_uid(config)
+    trusted = {0} if slurm_user is None else {0, slurm_user}
+    if settings.query_user:
+        try:
+            trusted.add(pwd.getpwnam(settings.query_user).pw_uid)
+        except KeyError:
+            raise ConfigError(
+                f"daemon.query_user is {settings.query_user}, who is no user of this host"
+            ) from None
+    return frozenset(trusted)

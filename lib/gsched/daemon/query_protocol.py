@@ -1,0 +1,125 @@
+"""What client and daemon say to each other over the query socket.
+
+One line each way, a munge credential: the asker's question, and the answer that only the asker can
+decode. Both carry JSON with ``version`` and the asker's ``nonce``, so that no older answer can be
+put in place of the one that is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from gsched.errors import DataError, UnavailableError
+
+VERSION = 1
+MAX_QUESTION_BYTES = 16 * 1024
+MAX_ANSWER_BYTES = 2 * 1024 * 1024
+"""munge carries at most 1 MiB, and writes it in base64."""
+MAX_JOBS = 100
+"""Jobs that one question may name."""
+
+_JOB = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
+_NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: about `jobs` (Slurm's ids), and always about the daemon."""
+
+    jobs: tuple[str, ...]
+    nonce: str
+
+    @classmethod
+    def about(cls, *jobs: str) -> Question:
+        """A new question about these jobs; without any, about the daemon alone."""
+        return cls(jobs, secrets.token_hex(16))
+
+    def to_json(self) -> str:
+        """The payload of the credential."""
+        return json.dumps({"version": VERSION, "jobs": self.jobs, "nonce": self.nonce})
+
+
+def read_question(payload: str) -> Question:
+    """The inverse of `to_json`, of hostile text. Raises DataError."""
+    found = _object(payload)
+    jobs, nonce = found.get("jobs"), found.get("nonce")
+    if not isinstance(nonce, str) or not _NONCE.fullmatch(nonce):
+        raise DataError("not a question")
+    if not isinstance(jobs, list) or len(jobs) > MAX_JOBS or not all(map(_is_job, jobs)):
+        raise DataError("not a list of job ids")
+    return Question(tuple(jobs), nonce)
+
+
+def answer_payload(question: Question, document: dict[str, Any]) -> str:
+    """The answer to `question` as the payload of a credential."""
+    answer = {"version": VERSION, "nonce": question.nonce, "document": document}
+    return json.dumps(answer, allow_nan=False)
+
+
+def read_answer(payload: str, question: Question) -> str:
+    """The document, as JSON, that answers `question`. Raises DataError for any other answer."""
+    found = _object(payload)
+    if found.get("nonce") != question.nonce:
+        raise DataError("the answer is not to this question")
+    return json.dumps(found.get("document"))
+
+
+def _object(payload: str) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise DataError("not JSON") from None
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        raise DataError(f"not of version {VERSION}")
+    return found
+
+
+def _is_job(value: object) -> bool:
+    return isinstance(value, str) and _JOB.fullmatch(value) is not None
+
+
+def read_line(connection: socket.socket, max_bytes: int, timeout_s: float) -> str:
+    """One line of ASCII, without its end.
+
+    Raises UnavailableError when it does not come whole within `timeout_s` seconds in all, however
+    slowly its bytes drip, DataError when it is longer than `max_bytes` or no ASCII.
+    """
+    until = time.monotonic() + timeout_s
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        left = until - time.monotonic()
+        try:
+            if left <= 0:
+                raise TimeoutError
+            connection.settimeout(left)
+            part = connection.recv(min(65536, max_bytes + 1 - len(data)))
+        except OSError as error:
+            raise UnavailableError(f"the other side fell silent: {_why(error)}") from None
+        if not part:
+            raise UnavailableError("the other side hung up")
+        data += part
+        if len(data) > max_bytes:
+            raise DataError(f"a line of more than {max_bytes} bytes")
+    try:
+        return data.decode("ascii").rstrip("\n")
+    except UnicodeDecodeError:
+        raise DataError("a line that is no ASCII") from None
+
+
+def send_line(connection: socket.socket, line: str, timeout_s: float) -> None:
+    """Send a line. Raises UnavailableError when it is not taken within `timeout_s` seconds."""
+    connection.settimeout(timeout_s)
+    try:
+        connection.sendall(line.encode("ascii") + b"\n")
+    except OSError as error:
+        raise UnavailableError(f"the other side does not listen: {_why(error)}") from None
+
+
+def _why(error: OSError) -> str:
+    return "time-out" if isinstance(error, TimeoutError) else error.strerror or str(error)

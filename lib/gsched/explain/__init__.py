@@ -1,0 +1,1 @@
+"""Reasons in words: why a job waits, can never start, or has its place. Pure."""

@@ -1,0 +1,300 @@
+"""The query socket over real connections, with a stand-in for munge that costs no process."""
+
+from __future__ import annotations
+
+import json
+import pwd
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from gsched.config.settings import DaemonSettings
+from gsched.daemon import query_server
+from gsched.daemon.query_client import QueryClient
+from gsched.daemon.query_protocol import (
+    MAX_JOBS,
+    MAX_QUESTION_BYTES,
+    Question,
+    answer_payload,
+    read_answer,
+    read_line,
+    read_question,
+)
+from gsched.daemon.query_server import MAX_CONNECTIONS, QueryServer
+from gsched.daemon.status_file import Bulletin
+from gsched.errors import ConfigError, DataError, PermissionDeniedError, UnavailableError
+from gsched.slurm.munge import Decoded
+from gsched.slurm.records import SlurmConfig
+from gsched.testbed.wait import wait_for
+
+ROOT, GAMES, NEWS, NOBODY = 0, 5, 9, 4_000_000_000
+HEAD = {"version": 1, "cluster": "c", "as_of": 1, "interval_s": 30.0}
+
+
+class StandInMunge:
+    """Credentials that say openly who made them and who may read them."""
+
+    def __init__(self, uid: int) -> None:
+        self.uid = uid
+
+    def encode(self, payload: str, only_for_uid: int | None = None) -> str:
+        return json.dumps([self.uid, only_for_uid, payload])
+
+    def decode(self, credential: str) -> Decoded:
+        try:
+            uid, reader, payload = json.loads(credential)
+        except (ValueError, RecursionError):
+            raise PermissionDeniedError("munge refuses it: no credential") from None
+        if reader not in (None, self.uid):
+            raise PermissionDeniedError("munge refuses it: for somebody else")
+        return Decoded(uid, payload)
+
+
+class Office:
+    """A server with two jobs in its bulletin, of games and of news."""
+
+    def __init__(self, private: bool = False) -> None:
+        self.bulletin: Bulletin | None = Bulletin(
+            HEAD,
+            {"7": {"submit_time": 70}, "8": {"submit_time": 80}, "9_3": {"submit_time": 93}},
+            {"7": "games", "8": "news", "9_3": "games"},
+            private,
+        )
+        self.hurries = 0
+        self.privileges = {"games": "user", "news": "operator", "root": "root"}
+        self.privilege_asked: list[str] = []
+        self.server = QueryServer(
+            StandInMunge(ROOT),  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            lambda: self.bulletin,
+            self.hurry,
+        )
+
+    def hurry(self) -> None:
+        self.hurries += 1
+
+    def privilege(self, user: str) -> str:
+        self.privilege_asked.append(user)
+        return self.privileges[user]
+
+    @contextmanager
+    def opened(self) -> Iterator[str]:
+        with self.server.listening("127.0.0.1:0") as address:
+            yield address
+
+
+def ask(address: str, uid: int, *jobs: str) -> dict[str, Any]:
+    munge = StandInMunge(uid)
+    return QueryClient(address, munge, frozenset({ROOT})).ask(*jobs)  # type: ignore[arg-type]
+
+
+def seen(address: str, uid: int, *jobs: str) -> set[str]:
+    return set(ask(address, uid, *jobs)["jobs"])
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+def test_a_question_about_a_job_and_about_the_daemon(office: Office) -> None:
+    with office.opened() as address:
+        assert ask(address, GAMES, "7") == {**HEAD, "jobs": {"7": {"submit_time": 70}}}
+        assert ask(address, GAMES) == {**HEAD, "jobs": {}}
+        assert ask(address, GAMES, "9")["jobs"] == {"9": {"submit_time": 93}}  # an array's id
+    assert office.hurries == 0
+
+
+def test_a_job_that_no_round_has_seen_hurries_the_next_one(office: Office) -> None:
+    with office.opened() as address:
+        assert ask(address, GAMES, "7", "99")["jobs"] == {"7": {"submit_time": 70}}
+        assert office.hurries == 1
+        office.bulletin = None
+        with pytest.raises(UnavailableError, match="gave no answer"):
+            ask(address, GAMES, "7")
+    assert office.hurries == 2
+
+
+def test_where_slurm_hides_jobs_each_sees_their_own_and_operators_all() -> None:
+    office = Office(private=True)
+    with office.opened() as address:
+        assert seen(address, GAMES, "7", "8", "9") == {"7", "9"}
+        assert seen(address, NEWS, "7", "8") == {"7", "8"}
+        assert seen(address, ROOT, "7", "8") == {"7", "8"}
+        assert seen(address, NOBODY, "7", "8") == set()
+        assert office.hurries == 0  # a hidden job is no unknown one
+        assert office.privilege_asked == ["games", "news", "root"]
+        seen(address, GAMES, "7")
+    assert office.privilege_asked == ["games", "news", "root"]  # not one sacctmgr a question
+
+
+def test_elsewhere_everybody_sees_all_and_nobody_is_looked_up(office: Office) -> None:
+    with office.opened() as address:
+        assert seen(address, NOBODY, "7", "8") == {"7", "8"}
+    assert office.privilege_asked == []
+
+
+def test_the_answer_is_for_the_asker_alone(office: Office) -> None:
+    question = Question.about("7")
+    with office.opened() as address:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            line = StandInMunge(GAMES).encode(question.to_json())
+            connection.sendall(line.encode() + b"\n")
+            answer = read_line(connection, 10_000, 5.0)
+    assert json.loads(answer)[:2] == [ROOT, GAMES]
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "no credential"),
+        (b"\n", "no credential"),
+        (b"\xff\xfe\x00\n", "no ASCII"),
+        (b"[" * 5000 + b"\n", "no credential"),
+        (b"x" * (MAX_QUESTION_BYTES + 1), f"more than {MAX_QUESTION_BYTES} bytes"),
+        (json.dumps([GAMES, NEWS, "{}"]).encode() + b"\n", "for somebody else"),
+        (json.dumps([GAMES, None, "{}"]).encode() + b"\n", "not of version 1"),
+        (json.dumps([GAMES, None, "[" * 3000]).encode() + b"\n", "not JSON"),
+        (json.dumps([GAMES, None, '{"version": 1, "nonce": "x", "jobs": []}']).encode() + b"\n",
+         "not a question"),
+        (json.dumps([GAMES, None, json.dumps(
+            {"version": 1, "nonce": "0" * 32, "jobs": ["7; rm -rf /"]})]).encode() + b"\n",
+         "not a list of job ids"),
+        (json.dumps([GAMES, None, json.dumps(
+            {"version": 1, "nonce": "0" * 32, "jobs": ["7"] * (MAX_JOBS + 1)})]).encode() + b"\n",
+         "not a list of job ids"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_gets_no_answer(
+    office: Office, data: bytes, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with office.opened() as address:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(data)
+            with suppress(ConnectionResetError):  # it hung up before it had read all
+                assert connection.recv(100) == b""
+        wait_for(lambda: caplog.records, "a line in the log")
+        assert seen(address, GAMES, "7") == {"7"}
+    assert why in caplog.text
+
+
+def test_those_who_say_nothing_are_hung_up_on_and_take_no_more_than_the_places(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 0.5)
+    with office.opened() as address, ExitStack() as open_ones:
+        host, port = address.split(":")
+        silent = [
+            open_ones.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            for _ in range(2 * MAX_CONNECTIONS)
+        ]
+        for connection in silent:
+            with suppress(OSError):
+                connection.sendall(b"half a que")
+        closed = [is_closed(connection) for connection in silent]
+        assert closed == [True] * len(silent)
+        assert wait_for(lambda: answers(address), "an honest question to be answered")
+
+
+def test_bytes_that_drip_do_not_prolong_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 0.3)
+    with office.opened() as address:
+        host, port = address.split(":")
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            wait_for(lambda: drips_in_vain(connection), "the slow one to be hung up on")
+        assert answers(address)
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def drips_in_vain(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"x")
+        connection.settimeout(0.01)
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def answers(address: str) -> bool:
+    try:
+        return seen(address, GAMES, "7") == {"7"}
+    except UnavailableError:
+        return False
+
+
+# -- the asker's side ----------------------------------------------------------------------------
+
+
+def test_an_answer_of_just_anybody_is_not_believed(office: Office) -> None:
+    office.server._munge = StandInMunge(NEWS)  # type: ignore[assignment]
+    with office.opened() as address:
+        with pytest.raises(PermissionDeniedError, match="is not gsched's daemon: user 9 answered"):
+            ask(address, GAMES, "7")
+        config = SlurmConfig({"SlurmUser": "backup(34)"})
+        me = pwd.getpwuid(NEWS).pw_name
+        settings = DaemonSettings(query_address=address, query_user=me)
+        client = QueryClient.for_site(settings, config)
+        assert client is not None
+        client._munge = StandInMunge(GAMES)  # type: ignore[assignment]
+        assert set(client.ask("7")["jobs"]) == {"7"}
+
+
+def test_whom_a_site_believes() -> None:
+    config = SlurmConfig({"SlurmUser": "backup(34)"})
+    client = QueryClient.for_site(DaemonSettings(query_address="h:1"), config)
+    assert client is not None
+    assert client._trusted == {0, 34}
+    assert QueryClient.for_site(DaemonSettings(), config) is None
+    unknown = DaemonSettings(query_address="h:1", query_user="no-such-user")
+    with pytest.raises(ConfigError, match=r"daemon\.query_user is no-such-user"):
+        QueryClient.for_site(unknown, config)
+
+
+def test_an_answer_to_another_question_is_none() -> None:
+    ours, other = Question.about("7"), Question.about("7")
+    assert json.loads(read_answer(answer_payload(ours, {"a": 1}), ours)) == {"a": 1}
+    with pytest.raises(DataError, match="not to this question"):
+        read_answer(answer_payload(other, {"a": 1}), ours)
+    for text in ("", "[]", "7", '{"version": 2}', "[" * 100_000):
+        with pytest.raises(DataError):
+            read_answer(text, ours)
+
+
+def test_questions_come_back() -> None:
+    question = Question.about("7", "7_3", "7+1")
+    assert read_question(question.to_json()) == question
+    assert Question.about("7").nonce != Question.about("7").nonce
+
+
+def test_nobody_can_listen_where_somebody_does(office: Office) -> None:
+    with (
+        office.opened() as address,
+        pytest.raises(ConfigError, match=f"cannot listen at {address}: Address already in use"),
+        Office().server.listening(address),
+    ):
+        pass
+    with (
+        pytest.raises(ConfigError, match=r"cannot listen at no\.such\.host\.invalid:80"),
+        office.server.listening("no.such.host.invalid:80"),
+    ):
+        pass
+
+
+def test_when_it_ends_nobody_listens(office: Office) -> None:
+    with office.opened() as address:
+        pass
+    with pytest.raises(UnavailableError, match=f"no daemon answers at {address}"):
+        ask(address, GAMES, "7")
