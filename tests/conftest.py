@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 from support.shared import ABSENT
@@ -9,6 +11,13 @@ from support.shared import ABSENT
 # a slow machine is no fault; a failing example can be run again from what is printed
 settings.register_profile("gsched", deadline=None, print_blob=True)
 settings.load_profile("gsched")
+
+# A run that a script has put into the background, or one under nohup, ignores these signals, and
+# so would every process that tests start and send them to. With a handler it goes on ignoring
+# them, but what it starts does not: exec(2) resets handlers alone.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 EXPECTED_SKIPS: frozenset[str] = frozenset()
 """Node ids (``tests/unit/x/test_y.py::test_z``) that may be skipped, each with a reason."""

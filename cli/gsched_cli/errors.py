@@ -59,8 +59,6 @@ def _outcome(body: Callable[[], int]) -> int:
 
 def _flush_stdout() -> int:
     """Flush here, where a full disk or a broken pipe can still be reported."""
-    if sys.stdout is None:  # closed by the caller (`>&-`)
-        return 0
     try:
         sys.stdout.flush()
     except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gsched.model.job import finite_limit_s
 from gsched_cli.output import count, duration, local_time
 from gsched_cli.tables import Column
 
@@ -18,7 +19,7 @@ def _style(job: HistoryJob) -> str | None:
 
 
 COLUMNS: tuple[Column[HistoryJob], ...] = (
-    Column("job", "JOBID", lambda j: j.key.slurm_id),
+    Column("jobid", "JOBID", lambda j: j.key.slurm_id),
     Column("cluster", "CLUSTER", lambda j: j.key.cluster),
     Column("user", "USER", lambda j: j.user or "-", lambda j: j.user),
     Column("account", "ACCOUNT", lambda j: j.tenant or "-", lambda j: j.tenant),
@@ -32,14 +33,20 @@ COLUMNS: tuple[Column[HistoryJob], ...] = (
     Column("submit", "SUBMIT", lambda j: local_time(j.key.epoch), lambda j: j.key.epoch),
     Column("start", "START", lambda j: local_time(j.start_time), lambda j: j.start_time),
     Column("end", "END", lambda j: local_time(j.end_time), lambda j: j.end_time),
-    Column("limit", "LIMIT", lambda j: duration(j.time_limit_s), lambda j: j.time_limit_s, True),
+    Column(
+        "limit",
+        "LIMIT",
+        lambda j: duration(j.time_limit_s),
+        lambda j: finite_limit_s(j.time_limit_s),
+        right=True,
+    ),
     Column("queued", "QUEUED", lambda j: duration(j.queueing_s), lambda j: j.queueing_s, True),
     Column("run", "RUN", lambda j: duration(j.duration_s), lambda j: j.duration_s, True),
     Column("gputime", "GPUTIME", lambda j: duration(j.gpu_time_s), lambda j: j.gpu_time_s, True),
     Column("exit", "EXIT", lambda j: _exit(j) or "-", lambda j: _exit(j), right=True),
     Column("attempts", "ATTEMPTS", lambda j: str(len(j.attempts)), right=True),
 )
-DEFAULT = "job,user,account,partition,name,state,gpus,submit,queued,run,attempts"
+DEFAULT = "jobid,user,account,partition,name,state,gpus,submit,queued,run,attempts"
 
 
 def _exit(job: HistoryJob) -> str | None:

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from gsched import __version__
 from gsched_cli.errors import guarded
-from gsched_cli.output import speak_locale
+from gsched_cli.output import open_closed_streams, speak_locale
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "submit": ("gsched_cli.commands.submit:submit", "Submit a batch job, as sbatch does."),
@@ -117,6 +117,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> int:
     """Entry point: the exit code of the command line in sys.argv."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         speak_locale(stream)  # a locale's encoding must not stop an answer
     return guarded(lambda: run(sys.argv[1:]))

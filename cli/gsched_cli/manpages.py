@@ -25,9 +25,10 @@ EXIT_STATUS = {
     "2": "The command line is wrong; nothing was done.",
     "3": "Refused by policy: an answer, not a fault.",
     "65": "Input could not be understood.",
-    "69": "Slurm, the database or a file system does not answer.",
+    "69": "Slurm, the database or a file system cannot be reached, or has failed.",
     "70": "A fault of gsched itself; GSCHED_DEBUG=1 shows where.",
-    "75": "Refused now, may work later: another daemon holds the lock, the database is busy.",
+    "75": "May work later: Slurm gave no answer within slurm.command_timeout_s or is busy, another "
+    "daemon holds the lock, the database is busy.",
     "77": "A privilege is missing.",
     "78": "The configuration of gsched or of the site is wrong.",
     "130, 141": "Interrupted by Ctrl-C; the reader of the output has left.",

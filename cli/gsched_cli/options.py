@@ -10,6 +10,7 @@ import click
 
 from gsched.config.settings import Settings
 from gsched_cli import completion as complete
+from gsched_cli.output import warn
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -18,6 +19,7 @@ _FILTERS = (
     (("-A", "--account", "accounts"), "these accounts' jobs", complete.accounts),
     (("-p", "--partition", "partitions"), "these partitions' jobs", complete.partitions),
     (("-q", "--qos", "qos"), "jobs of these QOS", complete.qos),
+    (("-L", "--licenses", "licences"), "jobs that ask for these licences", None),
     (("-R", "--reservation", "reservations"), "jobs of these reservations", None),
     (("-n", "--name", "names"), "jobs of this whole name", None),
     (("-j", "--jobs", "job_ids"), "these jobs; an array's id means all its tasks", complete.jobs),
@@ -79,3 +81,12 @@ def load_settings() -> Settings:
     from gsched.config import loader
 
     return loader.load()
+
+
+def warn_of_other_clusters(settings: Settings) -> None:
+    """Say so on stderr where SLURM_CLUSTERS names another cluster than that of the answer."""
+    from gsched.app.other_clusters import host_cluster_warning
+
+    message = host_cluster_warning(settings)
+    if message:
+        warn(message)

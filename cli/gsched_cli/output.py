@@ -33,13 +33,28 @@ _STAND_INS = {"…": "...", "–": "-", "—": "-", "−": "-", "×": "x", "→"
 _ENCODING_ERRORS = "gsched"
 
 
-def speak_locale(stream: TextIO | None) -> None:
+def open_closed_streams() -> None:
+    """Give this process somewhere to print where the caller has closed stdout or stderr (`>&-`).
+
+    Else the next file that is opened takes the stream's number, and what is printed on stderr
+    comes out on stdout. Commands that gsched runs or becomes see the streams as they were.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            if nowhere != number:
+                os.dup2(nowhere, number, inheritable=False)
+                os.close(nowhere)
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
+
+
+def speak_locale(stream: TextIO) -> None:
     """Let `stream` print whatever there is, with stand-ins for what its encoding lacks.
 
     Python speaks UTF-8 even in the C locale (PEP 538, 540), which most often is nobody's choice;
     who asks for it by LC_ALL gets ASCII.
     """
-    if stream is None or not hasattr(stream, "reconfigure"):
+    if not hasattr(stream, "reconfigure"):
         return
     is_plain = os.environ.get("LC_ALL") in ("C", "POSIX")
     stream.reconfigure(encoding="ascii" if is_plain else None, errors=_ENCODING_ERRORS)

@@ -86,7 +86,10 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     Column(
         "mem", "MEM", lambda j: memory(j.row.mem_bytes), lambda j: j.row.mem_bytes, right=True
     ),
-    _duration("limit", "LIMIT", lambda j: j.row.time_limit_s),
+    Column(
+        "limit", "LIMIT", lambda j: duration(j.row.time_limit_s), lambda j: j.time_limit_s,
+        right=True, order=lambda j: j.row.time_limit_s,
+    ),
     _duration("left", "LEFT", lambda j: j.time_left_s),
     _duration("predicted", "PREDICTED", lambda j: j.predicted_duration_s),
     _time("slurm_start", "SLURM_START", lambda j: j.slurm_start_time),

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from gsched.explain.words import size
+from gsched.explain.words import count, size
+from gsched.model.job import UNLIMITED_S
 from gsched_cli.output import duration, local_time
 
+if TYPE_CHECKING:
+    from gsched.app.show import Shown
+
+Row = tuple[str, str]
+"""What a row is about, and what is known of it."""
+
+_LABELS = {"slurm_start_time": "expects start"}
 _IN_TABLE = {"job", "attempts", "state_text"}
+_ANSWER = {"submit_time", "state", "rank", "reason", "excluded", "duration_s", "accepted",
+           "request", "request_problem", "outcomes"}  # fmt: skip
+"""Keys of the daemon's answer that have words of their own, or none beside Slurm's."""
+_REQUEST = {"job", "user", "token", "wants", "unknown", "first_seen"}
 
 
-def fact_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+def fact_rows(shown: Shown) -> list[Row]:
     """What is known of the job itself: what it is called, and what it is."""
+    document = shown.document
     rows = [("job", document["job"])]
     if len(document["parts"]) > 1:
         rows += [("part", _part(part)) for part in document["parts"]]
-    rows += _facts("slurm", document["slurm"])
-    if not document["slurm"]:
-        rows += _facts("", {k: v for k, v in document["history"][0].items() if k not in _IN_TABLE})
-    rows += _facts("gsched", document["gsched"])
+    unlimited = {"time_limit_s": UNLIMITED_S} if shown.is_unlimited else {}
+    if document["slurm"]:
+        rows += _facts("slurm", document["slurm"] | unlimited)
+    else:
+        past = document["history"][0] | unlimited
+        rows += _facts("", {k: v for k, v in past.items() if k not in _IN_TABLE})
+    rows += _answer_rows(document["gsched"] or {}, with_request=not document["requests"])
     for asked in document["requests"]:
-        rows += _facts("asked", asked)
+        rows += _request_rows("asked", asked)
     return rows
 
 
@@ -29,24 +46,71 @@ def _part(part: dict[str, Any]) -> str:
     return f"{part['job']}: {part['state']}" + (f" ({where})" if where else "")
 
 
-def _facts(prefix: str, facts: dict[str, Any] | None) -> list[tuple[str, str]]:
-    rows = []
-    for key, value in (facts or {}).items():
+def _facts(prefix: str, facts: Mapping[str, Any]) -> Iterator[Row]:
+    for key, value in facts.items():
         if isinstance(value, dict):
-            rows += _facts(f"{prefix} {key}", value)
+            yield from _facts(f"{prefix} {key.replace('_', ' ')}", value)
         elif value not in (None, "", []):
-            rows.append((f"{prefix} {key.replace('_', ' ')}".strip(), _shown(key, value)))
-    return rows
+            label, shown = _shown(key, value)
+            label = _LABELS.get(label) or label.replace("_", " ")
+            yield f"{prefix} {label}".strip(), shown
 
 
-def _shown(key: str, value: Any) -> str:
-    if key.endswith("_time"):
+def _shown(key: str, value: Any) -> Row:
+    """A fact's name without its unit, and its value as people write it."""
+    if isinstance(value, bool):
+        return key, "yes" if value else "no"
+    if isinstance(value, int | float):
+        if key.endswith("_time"):
+            return key, local_time(value)
+        if key.endswith("_s"):
+            return key.removesuffix("_s"), duration(value)
+        if key.endswith("_bytes"):
+            return key.removesuffix("_bytes"), size(value)
+    return key, ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _answer_rows(answer: Mapping[str, Any], *, with_request: bool) -> Iterator[Row]:
+    """The daemon's answer in the words of `gsched why` and of `gsched submit --gs-wait`."""
+    from gsched.app.answers import outcome_words
+    from gsched.explain.policy_reasons import policy_reason, prediction_words
+
+    if rank := answer.get("rank"):
+        yield "gsched rank", f"{rank['position']} of {rank['of']} in {rank['queue']}"
+    if reason := answer.get("reason"):
+        yield "gsched reason", policy_reason(reason["code"], reason["params"])
+    if excluded := answer.get("excluded"):
+        yield "gsched leaves it alone", excluded["detail"]
+    if predicted := answer.get("duration_s"):
+        yield "gsched predicts", prediction_words(predicted)
+    if problem := answer.get("request_problem"):
+        yield "gsched request", f"ignored: {problem}"
+    if with_request and (request := answer.get("request")):
+        yield from _request_rows("asked", request)
+    for words in outcome_words(dict(answer)):
+        yield "gsched answers", words
+    yield from _facts("gsched", {k: v for k, v in answer.items() if k not in _ANSWER})
+
+
+def _request_rows(prefix: str, asked: Mapping[str, Any]) -> Iterator[Row]:
+    """One request to gsched: who asked, in which words, and what that means."""
+    if "user" in asked:
+        yield f"{prefix} by", f"{asked['user']} for {asked['job']}"
+    yield f"{prefix} token", asked["token"]
+    yield f"{prefix} first seen", local_time(asked["first_seen"])
+    for want, value in asked["wants"].items():
+        yield f"{prefix} {want.replace('_', ' ')}", _wanted(want, value)
+    if asked["unknown"]:
+        yield f"{prefix} unknown here", count(asked["unknown"], "item")
+    yield from _facts(prefix, {k: v for k, v in asked.items() if k not in _REQUEST})
+
+
+def _wanted(want: str, value: Any) -> str:
+    if want == "deadline":
         return local_time(value)
-    if key.endswith("_s") and isinstance(value, (int, float)):
-        return duration(value)
-    if key.endswith("_bytes"):
-        return size(value)
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    if want == "soft_deadlines":
+        return ", ".join(f"{local_time(when)} (reward {reward:g})" for when, reward in value)
+    return _shown(want, value)[1]
 
 
 def attempt_rows(past: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -63,13 +63,10 @@ class Layout:
     color: bool = False
 
 
-def table_options(
-    columns: Sequence[Column[Any]], default: str, noheader: str = "-h"
-) -> Callable[[Command], Command]:
+def table_options(columns: Sequence[Column[Any]], default: str) -> Callable[[Command], Command]:
     """Add ``-o``, ``-P``, ``--noheader`` and ``--color``; the command receives `layout`.
 
-    `default` are the names of the columns shown without ``-o``, commas between; `noheader` is the
-    letter that the neighbouring command of Slurm has for it (squeue ``-h``, sacct ``-n``).
+    `default` are the names of the columns shown without ``-o``, commas between.
     """
     names = ", ".join(column.name for column in columns)
     options = (
@@ -93,7 +90,7 @@ def table_options(
             "seconds, durations in seconds.",
         ),
         click.option(
-            noheader, "--noheader", "table_noheader", is_flag=True, help="No line of headings."
+            "-h", "--noheader", "table_noheader", is_flag=True, help="No line of headings."
         ),
         click.option(
             "--color/--no-color",

@@ -42,13 +42,13 @@ class DataError(GschedError):
 
 
 class UnavailableError(GschedError):
-    """Something outside gsched does not answer: Slurm, a database, a file system."""
+    """Something outside gsched cannot be reached, or fails: Slurm, a database, a file system."""
 
     exit_code = EXIT_UNAVAILABLE
 
 
 class TryAgainError(GschedError):
-    """Refused now, may work later: another daemon holds the lock, a database is busy."""
+    """May work later: Slurm gave no answer in time, another daemon holds the lock."""
 
     exit_code = EXIT_TRY_AGAIN
 
@@ -79,7 +79,11 @@ class FailedCommandError(GschedError):
 
 
 class SlurmCommandError(FailedCommandError, UnavailableError):
-    """Slurm did not answer, or a command failed for a reason of its own."""
+    """Slurm could not be reached, or a command failed for a reason of its own."""
+
+
+class NoAccountingError(UnavailableError):
+    """The cluster has no slurmdbd that keeps its accounts."""
 
 
 class SlurmBusyError(FailedCommandError, TryAgainError):

@@ -183,9 +183,19 @@ class History:
         return SqlRequests(self._engine)
 
     def requests(
-        self, cluster: str, job: JobId | None = None, limit: int = 100
+        self,
+        cluster: str,
+        job: JobId | None = None,
+        limit: int = 100,
+        *,
+        with_whole_array: bool = False,
     ) -> list[UserRequest]:
-        """Captured requests, newest first, of one job (as in `audit`) or all."""
+        """Captured requests, newest first, of one job (as in `audit`) or all.
+
+        `with_whole_array`: of a task also those that were made for its array as a whole.
+        """
         with reading(self._engine) as conn:
             known = cluster_id(conn, cluster)
-            return [] if known is None else list_requests(conn, cluster, known, job, limit)
+            if known is None:
+                return []
+            return list_requests(conn, cluster, known, job, limit, with_whole_array)

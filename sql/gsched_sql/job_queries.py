@@ -38,8 +38,6 @@ def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
     query = _selected().where(*_conditions(conn, wanted)).order_by(*newest, c.cluster_id)
     if wanted.limit is not None:
         query = query.limit(wanted.limit)
-    if wanted.offset:
-        query = query.offset(wanted.offset)
     rows = conn.execute(query).all()
     names = {row.id: row.name for row in conn.execute(select(clusters))}
     records = records_of_jobs(conn, names, [row.id for row in rows])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, insert, select
+from sqlalchemy import Connection, Engine, Row, and_, insert, or_, select
 
 from gsched.model.job import JobKey
 from gsched.model.jobid import JobId
@@ -48,12 +48,24 @@ class SqlRequests:
 
 
 def list_requests(
-    conn: Connection, cluster: str, known: int, job: JobId | None, limit: int
+    conn: Connection,
+    cluster: str,
+    known: int,
+    job: JobId | None,
+    limit: int,
+    with_whole_array: bool,
 ) -> list[UserRequest]:
-    """Newest first, of one job (an array's id: of all its tasks) or all."""
+    """Newest first, of one job (an array's id: of all its tasks) or all.
+
+    `with_whole_array`: of a task also those that were made for its array as a whole.
+    """
+    chosen = and_(True, *of_job(requests, job))
+    if with_whole_array and job is not None and job.tasks:
+        array = part_of(job.job_id, None, None)
+        chosen = or_(chosen, in_slots(requests, known, [array]))
     query = (
         _with_user()
-        .where(requests.c.cluster_id == known, *of_job(requests, job))
+        .where(requests.c.cluster_id == known, chosen)
         .order_by(requests.c.first_seen.desc(), requests.c.id.desc())
         .limit(limit)
     )

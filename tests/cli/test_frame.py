@@ -234,3 +234,40 @@ def test_every_command_explains_itself(name):
         for parameter in command.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{spelled} {parameter.opts[0]} has no help text"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "history",
+        "history --json",
+        "history -P",
+        "history --color",
+        "db stats",
+        "policy list",
+        "policy list --json",
+        "queue --help",
+        "completion bash",
+    ],
+)
+def test_data_for_a_closed_stdout_is_no_error(environment, gsched, words):
+    assert gsched("db", "init").returncode == 0
+    for closed in (">&-", "<&- >&-"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{PROGRAM} {words} {closed}"],
+            capture_output=True,
+            env=environment,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_words_for_a_closed_stderr_do_not_come_out_on_stdout(environment):
+    for closed, code in (("2>&-", 2), (">&- 2>&-", 2)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"{PROGRAM} nonsense {closed}"],
+            capture_output=True,
+            env=environment,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")

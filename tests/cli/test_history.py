@@ -8,7 +8,7 @@ import pytest
 from support.history import attempt, batch
 
 from gsched.model.history import Reject
-from gsched.model.job import JobState
+from gsched.model.job import UNLIMITED_S, JobState
 from gsched_sql import History
 
 
@@ -56,9 +56,10 @@ def test_without_a_database_every_command_says_how_to_make_one(gsched):
 def test_history_without_a_database_asks_slurm(gsched, stand_in):
     stand_in("scontrol").answers("ClusterName = alpha\nAccountingStorageType = (null)\n")
     stand_in("squeue").answers("")
+    stand_in("sacct").answers(stderr="Slurm accounting storage is disabled\n", code=1)
     answer = gsched("history")
     assert (answer.returncode, answer.stdout) == (69, "")
-    assert "this host has no history database, this cluster no slurmdbd" in answer.stderr
+    assert "no history database on this host, no slurmdbd on this cluster" in answer.stderr
     assert answer.stderr.endswith("`gsched db init` begins one\n")
 
 
@@ -141,3 +142,13 @@ def test_a_rejected_row_makes_ingest_fail_once(gsched, stand_in, tmp_path):
         "one line that is no record\n",
     ]
     assert "another such line\\n" in gsched("db", "stats", "--rejects").stdout.splitlines()[1]
+
+
+def test_no_limit_is_a_word_for_people_and_nothing_for_programs(gsched, environment):
+    assert gsched("db", "init").returncode == 0
+    with History.open(f"sqlite:///{environment['GSCHED_STATE_DIR']}/history.db") as history:
+        history.ingest(batch(attempt(1, 1000, time_limit_s=UNLIMITED_S)), source_key=None)
+    assert gsched("history", "-P", "-o", "jobid,limit").stdout == "jobid|limit\n1|\n"
+    assert gsched("history", "-o", "limit").stdout.split() == ["LIMIT", "UNLIMITED"]
+    (job,) = json.loads(gsched("history", "--json").stdout)["jobs"]
+    assert job["time_limit_s"] is None

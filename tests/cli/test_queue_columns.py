@@ -10,7 +10,7 @@ import pytest
 from support.queue import row
 
 from gsched.app.queue import QueuedJob
-from gsched.model.job import GpuOption, JobState
+from gsched.model.job import UNLIMITED_S, GpuOption, JobState
 from gsched.slurm.records import FreeText
 from gsched_cli.queue_columns import COLUMNS, DEFAULT, state_style
 from gsched_cli.tables import choose_columns, ordered
@@ -131,3 +131,10 @@ def test_a_wait_over_the_end_of_summer_time_is_counted_in_real_seconds(zone):
     zone("Europe/Berlin")
     submitted = epoch("2026-10-25T00:30:00")
     assert cells("waited", submit_time=submitted, at=submitted + 3600) == ["1:00:00"]
+
+
+def test_no_limit_is_a_word_for_people_and_nothing_for_programs():
+    facts = {"time_limit_s": UNLIMITED_S}
+    assert (cells("limit", **facts), values("limit", **facts)) == (["UNLIMITED"], [None])
+    jobs = [job(1, **facts), job(2, time_limit_s=60)]
+    assert [j.raw_id for j in ordered(jobs, ((NAMED["limit"], False),))] == [2, 1]

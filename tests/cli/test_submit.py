@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gsched.jobscript.requests import OPTIONS
+from gsched.testbed.wait import wait_for
 
 from .conftest import PROGRAM
 
@@ -133,7 +134,10 @@ def test_ctrl_c_while_sbatch_waits_leaves_its_exit_code(tmp_path, environment):
     ) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)
-        code = process.wait()  # with its stdin open: only the signal ends the stand-in
+        try:
+            code = process.wait(60)  # with its stdin open: only the signal ends the stand-in
+        finally:
+            process.kill()
         assert (code, process.stdout.read(), process.stderr.read()) == (7, b"", b"")
 
 
@@ -165,7 +169,54 @@ def test_a_broken_configuration_stops_waiting_but_no_plain_submission(gsched, sb
     sbatch.answers("Submitted batch job 7\n")
     done = gsched("submit", "job.sh", environ=variables)
     assert (done.returncode, done.stdout) == (0, "Submitted batch job 7\n")
-    assert done.stderr.startswith("gsched: warning: gsched's configuration is not obeyed: ")
+    assert done.stderr.startswith("gsched: warning: the job is submitted as with --gs-none, for ")
+    assert sbatch.calls[0]["argv"] == ["--comment=gs1{none}", "job.sh"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"GSCHED_SUBMIT_OPT_OUT": "ture"},
+        {"GSCHED_SUBMIT_OPTOUT": "true"},
+        {"GSCHED_CONFIG": "/nowhere/gsched.toml"},
+        {"XDG_CONFIG_HOME": "/" + "x" * 300},
+    ],
+)
+def test_an_opt_out_that_is_not_understood_counts(gsched, sbatch, variables):
+    done = gsched("submit", "job.sh", environ=variables)
+    assert (done.returncode, sbatch.calls[0]["argv"]) == (0, ["--comment=gs1{none}", "job.sh"])
+    assert "the job is submitted as with --gs-none" in done.stderr
+    done = gsched("submit", "--gs-phase=eval", "job.sh", environ=variables)
+    assert (done.returncode, len(sbatch.calls)) == (78, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_while_waiting_leaves_the_job_and_says_so(
+    tmp_path, environment, sbatch, stand_in, number
+):
+    sbatch.answers("Submitted batch job 7\n")
+    stand_in("scontrol").answers("Configuration data\nClusterName = c\n")
+    scancel = stand_in("scancel")
+    environment["GSCHED_DAEMON_QUERY_ADDRESS"] = "127.0.0.1:1"
+    munge = stand_in("munge")  # asked again and again
+    with subprocess.Popen(
+        [PROGRAM, "submit", "--gs-wait=600", "--gs-else=cancel", "job.sh"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=tmp_path,
+        start_new_session=True,
+        text=True,
+    ) as process:
+        try:
+            wait_for(lambda: munge.calls, "the daemon to be asked")
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (128 + number, "Submitted batch job 7\n")
+    assert err == "gsched: not waiting any longer; job 7 is submitted and not cancelled\n"
+    assert scancel.calls == []
 
 
 def test_a_standing_opt_out_of_the_users_own_configuration(gsched, sbatch, environment):

@@ -36,7 +36,7 @@ ROWS = [
 
 @click.command()
 @sort_option(COLUMNS)
-@table_options(COLUMNS, "id,name", noheader="-n")
+@table_options(COLUMNS, "id,name")
 def show(order, layout):
     """A table."""
     print_rows(layout, ordered(ROWS, order))
@@ -51,7 +51,7 @@ def shown(*args):
 def test_the_usual_columns_and_others():
     assert shown() == "ID  NAME\n 2  b\n10  a|c\n"
     assert shown("-o", "name,ID") == "NAME  ID\nb      2\na|c   10\n"
-    assert shown("-o", "+state,id", "-n") == " 2  b    FAILED\n10  a|c  RUNNING\n"
+    assert shown("-o", "+state,id", "-h") == " 2  b    FAILED\n10  a|c  RUNNING\n"
 
 
 def test_a_column_that_does_not_exist_names_the_near_one_and_all():
@@ -68,7 +68,7 @@ def test_help_lists_the_columns():
 
 def test_programs_get_raw_values_between_bars():
     assert shown("-P", "-o", "id,name,size") == "id|name|size\n2|b|10\n10|a\\x7cc|\n"
-    assert shown("-P", "-n", "-o", "id") == "2\n10\n"
+    assert shown("-P", "-h", "-o", "id") == "2\n10\n"
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=[])), min_size=1, max_size=5))
@@ -89,10 +89,10 @@ def _unescaped(text):
 
 
 def test_rows_are_sorted_by_value_those_without_one_last():
-    assert shown("-S", "-id", "-n", "-o", "id") == "10\n 2\n"
-    assert shown("-S", "size", "-n", "-o", "id") == " 2\n10\n"
-    assert shown("-S", "-size", "-n", "-o", "id") == " 2\n10\n"
-    assert shown("-S", "name", "-n", "-o", "id") == "10\n 2\n"
+    assert shown("-S", "-id", "-h", "-o", "id") == "10\n 2\n"
+    assert shown("-S", "size", "-h", "-o", "id") == " 2\n10\n"
+    assert shown("-S", "-size", "-h", "-o", "id") == " 2\n10\n"
+    assert shown("-S", "name", "-h", "-o", "id") == "10\n 2\n"
 
 
 def test_equal_rows_keep_their_order_under_the_second_key():

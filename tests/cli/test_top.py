@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 from support.queue import node, row
 
-from gsched.app.queue import NO_DAEMON, QueuedJob, QueueView
+from gsched.app.daemon_note import NO_DAEMON
+from gsched.app.queue import QueuedJob, QueueView
 from gsched.app.queue_filter import QueueFilter
 from gsched.app.watch import Look, QueueWatch, count_nodes
 from gsched.config.settings import Settings

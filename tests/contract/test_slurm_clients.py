@@ -43,7 +43,7 @@ class Recording:
         separators = [re.search(r"\x1f[0-9a-f]{16}\x1e", word) for word in argv]
         for found in filter(None, separators):
             text = text.replace(RECORDED_SEPARATOR, found[0])
-        return Completed(tuple(argv), 0, text, "", 0.01)
+        return Completed(tuple(argv), 0, text, "")
 
     @staticmethod
     def _file(argv):
@@ -59,7 +59,7 @@ class Recording:
         """The words of 22.05, where every job is unknown."""
         ids = re.findall(r"jobid=(\S+)|^requeue (\S+)", stdin, re.MULTILINE)
         lines = [f"Invalid job id specified for job {a or b}\n" for a, b in ids]
-        return Completed(argv, 1, "", "".join(lines), 0.01)
+        return Completed(argv, 1, "", "".join(lines))
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +202,7 @@ def test_names_are_looked_for_as_a_whole(client):
 
 def test_an_answer_that_is_no_answer_is_an_error_with_all_its_parts():
     def broken(argv, *, stdin=None, timeout_s):
-        return Completed(tuple(argv), 3, "", "squeue: error: something\nelse\n", 0.1)
+        return Completed(tuple(argv), 3, "", "squeue: error: something\nelse\n")
 
     with pytest.raises(SlurmCommandError) as caught:
         CommandClient(runner=broken).queue()

@@ -14,7 +14,7 @@ eventually is "$job" COMPLETED
 ended() { [ "$(squeue --noheader --states=all --format=%T | grep -c COMPLETED)" = ${#names[@]} ]; }
 eventually ended
 ingested() {
-    gsched db ingest >rows && [ "$(gsched history --json | grep -c '"state": "COMPLETED"')" = $((2 * ${#names[@]})) ]
+    gsched db ingest >rows && [ "$(gsched history --json | grep -o '"state": "COMPLETED"' | wc -l)" = $((2 * ${#names[@]})) ]
 }
 eventually ingested
 gsched history --json >first

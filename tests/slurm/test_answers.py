@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import socket
 import threading
@@ -22,7 +23,7 @@ from gsched.testbed.wait import wait_for
 pytestmark = pytest.mark.slurm
 
 JOB = ("-J", "d5", "--gres=gpu:8", "-o", "/dev/null", "--wrap", "true")
-PREDICTED = "gsched: predicted run 0:00:05 (from the site's table)\n"
+PREDICTED = "gsched: predicted run 0:05 (from the site's table)\n"
 
 
 class Desk:
@@ -37,7 +38,10 @@ class Desk:
         return dict(self.site.json("daemon", "status"))
 
     def submit(self, *words: str, user: str = "games", **env: str) -> tuple[int, str, str]:
-        """Exit code, job id and stderr of `gsched submit --parsable --gs-wait 30`."""
+        """Exit code, job id and stderr of `gsched submit --parsable --gs-wait 30`.
+
+        A later `--gs-wait` among the words counts.
+        """
         argv = ("submit", "--parsable", "--gs-wait", "30", *words, *JOB)
         answer = self.site.gsched(*argv, user=user, env=env)
         return answer.returncode, answer.stdout.strip(), answer.stderr
@@ -148,7 +152,7 @@ def test_without_munge_the_file_still_answers(desk: Desk) -> None:
     env = {"PATH": str(tools)}
     with_file = {**env, "GSCHED_DAEMON_QUERY_ADDRESS": desk.address}
     assert desk.submit(**with_file)[::2] == (0, PREDICTED)
-    code, _, said = desk.submit(**{**desk.socket_only, **env})
+    code, _, said = desk.submit("--gs-wait=2", **{**desk.socket_only, **env})
     assert code == 75
     assert "no munge here: munge not found on PATH" in said
 
@@ -176,7 +180,7 @@ def test_a_question_is_good_once_and_not_for_long(desk: Desk) -> None:
     assert desk.send(seen) == ""
     forged = credential[:40] + ("A" if credential[40] != "A" else "B") + credential[41:]
     assert desk.send(forged) == ""
-    assert "questions not answered, the last one: munge refuses it" in desk.log.read_text()
+    assert re.search(r"questions? not answered\b.*: munge refuses it", desk.log.read_text())
 
 
 @contextlib.contextmanager
@@ -207,7 +211,7 @@ def test_nobody_else_can_answer(desk: Desk) -> None:
 
     with impostor(accept_all) as address:
         env = desk.socket_only | {"GSCHED_DAEMON_QUERY_ADDRESS": address}
-        code, _, said = desk.submit("--gs-deadline=now+1hour", **env)
+        code, _, said = desk.submit("--gs-wait=2", "--gs-deadline=now+1hour", **env)
     assert code == 75
     assert f"what listens at {address} is not gsched's daemon: user 9 answered" in said
 
@@ -218,9 +222,62 @@ def test_an_old_answer_of_the_daemon_is_no_answer(desk: Desk) -> None:
 
     with impostor(old_answer) as address:
         env = desk.socket_only | {"GSCHED_DAEMON_QUERY_ADDRESS": address}
-        code, _, said = desk.submit(**env)
+        code, _, said = desk.submit("--gs-wait=2", **env)
     assert code == 75
     assert "the answer is not to this question" in said
+
+
+# -- daemons that come back, ids that are given again --------------------------------------------
+
+
+def test_a_daemon_that_is_away_for_longer_than_the_grace_cancels_nothing(desk: Desk) -> None:
+    """Its socket hangs up at first; then somebody else answers; at last it is there."""
+    target = desk.address.split(":")
+    asked: list[str] = []
+
+    def first_in_vain(line: str) -> str:
+        asked.append(line)
+        if len(asked) < 8:  # the pauses grow: some seconds
+            return "" if len(asked) % 2 else desk.munge("x", "news")
+        with socket.create_connection((target[0], int(target[1])), timeout=30) as real:
+            real.sendall(line.encode() + b"\n")
+            return real.makefile().readline().strip()
+
+    with impostor(first_in_vain) as address:
+        env = desk.socket_only | {"GSCHED_DAEMON_QUERY_ADDRESS": address}
+        code, _, said = desk.submit("--gs-else=cancel", **env)
+    assert (code, said) == (0, PREDICTED)
+    assert len(asked) >= 8
+
+
+def test_what_has_become_of_the_job_is_looked_up_before_it_is_said(desk: Desk) -> None:
+    env = {"GSCHED_STATE_DIR": str(desk.site.bed.spec.root / "elsewhere")}
+    folder = desk.site.bed.spec.root / "cancelling"
+    folder.mkdir(mode=0o755)
+    sbatch = folder / "sbatch"
+    sbatch.write_text('#!/bin/sh\njob=$(/usr/bin/sbatch "$@") || exit\necho $job\nscancel $job\n')
+    sbatch.chmod(0o755)
+    path = {"PATH": f"{folder}:/usr/bin:/bin"}
+    code, job, said = desk.submit("--gs-else=cancel", **env, **path)
+    assert code == 75
+    assert said.endswith(f"gsched: job {job} has ended already: nothing is cancelled\n")
+    _, other, _ = desk.submit(user="news", **env)
+    sbatch.write_text(f"#!/bin/sh\necho {other}\n")
+    root = desk.site.gsched("submit", "--gs-wait=1", "--gs-else=cancel", *JOB, env={**env, **path})
+    assert root.returncode == 75
+    assert f"job {other} is by now another job of that id: nothing is cancelled" in root.stderr
+    assert desk.site.states()[int(other)] == "PENDING"
+    sbatch.write_text("#!/bin/sh\necho 999999\n")
+    code, job, said = desk.submit("--gs-wait=1", **env, **path)
+    assert said.endswith("gsched: job 999999 is unknown to Slurm by now\n")
+
+
+def test_a_job_for_somebody_else_is_still_the_submitters(desk: Desk) -> None:
+    env = {"GSCHED_STATE_DIR": str(desk.site.bed.spec.root / "elsewhere")}
+    words = ("--gs-wait=1", "--gs-else=cancel", "--uid=games", "--gid=60", "--chdir=/")
+    done = desk.site.gsched("submit", "--parsable", *words, *JOB, env=env)
+    assert done.returncode == 75, done.stderr
+    assert f"job {done.stdout.strip()} is cancelled" in done.stderr
 
 
 # -- hostile clients -----------------------------------------------------------------------------
@@ -305,3 +362,29 @@ def test_where_slurm_hides_jobs_each_user_is_told_of_their_own_and_soon() -> Non
         env = {"GSCHED_DAEMON_QUERY_ADDRESS": desk.address}
         looked = site.gsched("doctor", env=env).stdout
         assert f"the daemon of testbed answers at {desk.address}" in looked
+        for words in (("show",), ("why",), ("queue", "-j")):
+            told = site.gsched(*words, job, user="games", env=env)
+            assert told.returncode == 0, told.stderr
+            assert "no predictions" not in told.stdout + told.stderr
+            assert re.search(r"\b2( of |/)2\b", told.stdout), told.stdout  # its rank
+            hidden = site.gsched(*words, job, user="games")
+            assert not re.search(r"\b2( of |/)2\b", hidden.stdout)
+
+
+def test_a_port_in_use_stops_no_daemon(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, fresh_site(num_nodes=1) as site:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        site.configure("daemon", query_listen=f'"{address}"', interval_s="1.0")
+        log = tmp_path / "daemon.log"
+
+        def shown(key: str) -> str:
+            return str(site.json("daemon", "status")[key] or "")
+
+        with Background(site.bed, [GSCHED, "daemon", "run"], log):
+            wait_for(lambda: shown("query_problem"), "the daemon to run without its socket")
+            problem = f"cannot listen at {address}: Address already in use"
+            assert (shown("query_problem"), shown("query_address")) == (problem, "")
+            taken.close()
+            wait_for(lambda: shown("query_address") == address, "the socket to be open")
+        assert log.read_text().count(problem) == 1
+        assert "`ss -ltnp`" in log.read_text()

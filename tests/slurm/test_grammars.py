@@ -47,9 +47,13 @@ def submit(bed: Testbed, *options: str, env: Mapping[str, str] | None = None) ->
 
 
 def printed(bed: Testbed) -> dict[int, dict[str, str]]:
-    """The fields of all jobs in ``scontrol show job``, by id."""
+    """The fields of all jobs in ``scontrol show job``, by id.
+
+    Other tests' jobs may still be known, under names with line ends.
+    """
     answer = bed.run(["scontrol", "-o", "show", "job"], extra_env=PRINTING)
-    records = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in answer.stdout.splitlines()]
+    lines = [line for line in answer.stdout.splitlines() if re.match(r"JobId=\d+ ", line)]
+    records = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines]
     return {int(record["JobId"]): record for record in records}
 
 

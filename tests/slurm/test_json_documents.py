@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.json_shape import block
-from support.site import Site, fresh_site
+from support.site import GSCHED, Site, fresh_site
 
 from gsched.testbed.wait import wait_for
 from gsched_cli.main import cli
@@ -75,3 +75,17 @@ def _help(words: tuple[str, ...]) -> str:
             assert found is not None
             command = found
     return command.help or ""
+
+
+READS = (*(c for c in COMMANDS if c[0] not in ("db", "daemon", "testbed") and c[1:] != ("train",)),
+         ("daemon", "status"), ("cancel", "--dry-run", "3"))  # fmt: skip
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_a_closed_stdout_is_no_error(site: Site, words: tuple[str, ...]) -> None:
+    for options in ((), ("--json",)):
+        argv = [GSCHED, *_here(site, words), *options]
+        opened = site.bed.run(argv)
+        closed = site.bed.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', *argv])
+        assert (closed.returncode, closed.stdout) == (opened.returncode, "")
+        assert "error" not in closed.stderr

@@ -93,8 +93,8 @@ def test_filters_and_columns(site: Site, jobs: dict[str, str]) -> None:
     assert ids("--until", "1d") == set()
     assert len(ids("--limit", "1")) == 1
     assert ids(user=None) == set(jobs.values())  # an admin sees all
-    lines = site.ok("history", "-P", "-o", "job,exit,attempts", "-j", jobs["requeued"])
-    assert lines == f"job|exit|attempts\n{jobs['requeued']}|0:0|2\n"
+    lines = site.ok("history", "-P", "-o", "jobid,exit,attempts", "-j", jobs["requeued"])
+    assert lines == f"jobid|exit|attempts\n{jobs['requeued']}|0:0|2\n"
     assert site.gsched("history", "-u", "nobody-here").returncode == 2
 
 
@@ -179,6 +179,18 @@ def test_no_sqlalchemy_is_loaded_where_there_is_no_database(
     assert heavy & {name.partition(".")[0] for name in loaded} == set()
 
 
+def test_sacct_is_asked_while_slurmctld_is_gone(site: Site, jobs: dict[str, str]) -> None:
+    before = {words: ask(site, "games", *words) for words in (("history",), ("eff", jobs["burn"]))}
+    site.bed.kill_slurmctld()
+    try:
+        for words, document in before.items():
+            answer = site.gsched(*words, "--json", user="games")
+            assert (answer.returncode, json.loads(answer.stdout)["jobs"]) == (0, document["jobs"])
+            assert "slurmctld does not answer" not in answer.stderr  # nobody has asked it
+    finally:
+        site.bed.start_slurmctld()
+
+
 def test_jobs_that_privatedata_hides_are_as_if_they_did_not_exist(
     site: Site, jobs: dict[str, str]
 ) -> None:
@@ -210,12 +222,17 @@ def test_without_slurmdbd_slurmctld_is_asked() -> None:
         (site.state / "history.db").unlink()
         nothing = site.gsched("history", user="games")
         assert nothing.returncode == 69
-        assert "this host has no history database, this cluster no slurmdbd" in nothing.stderr
+        assert "no history database on this host, no slurmdbd on this cluster" in nothing.stderr
         assert "hint: " in nothing.stderr
         job = submit(site, "games", command="exit 3")
+        others = submit(site, "news", command="true")
         wait_for(lambda: site.states()[int(job)] == "FAILED", "the job to end")
         document = ask(site, "games", "history")
-        assert (document["source"], document["jobs"][0]["job"]) == ("squeue", job)
+        assert (document["source"], document["users"]) == ("squeue", ["games"])
+        assert [j["job"] for j in document["jobs"]] == [job]  # as sacct does
+        for words in ((None, "history"), ("games", "history", "-u", "games,news")):
+            assert {j["job"] for j in ask(site, *words)["jobs"]} == {job, others}
+        assert ask(site, "games", "history", "-j", others)["jobs"][0]["user"] == "news"
         assert "only what slurmctld remembers" in site.gsched("history", user="games").stderr
         (figures,) = ask(site, "games", "eff", job)["jobs"]
         assert (figures["state"], figures["cpu_efficiency"]) == ("FAILED", None)

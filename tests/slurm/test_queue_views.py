@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +53,53 @@ def test_filters(site: Site) -> None:
     assert {j["state"] for j in everybody} == {"PENDING", "RUNNING"}
 
 
+def test_ids_are_taken_as_squeue_takes_them(site: Site) -> None:
+    array = site.submit("d5", 8, "games", "--begin=now+1hour", "--array=0-10:2")
+
+    def listed(*words: str) -> list[str]:
+        return site.ok("queue", "-h", "-o", "jobid", *words).split()
+
+    for ids in (f"{array}_2", f"{array}_2,{array}_4", str(array), f"{array}_2,99999"):
+        squeue = site.slurm("squeue", "-h", "-r", "-j", ids, "-o", "%i").split()
+        assert set(listed("-r", "-j", ids)) == set(squeue)
+    assert listed("-j", f"{array}_2") == [f"{array}_2"]
+    assert listed("-j", f"{array}_[2-5]") == [f"{array}_[2,4]"]
+    (job,) = site.json("queue", "-j", f"{array}_2")["jobs"]
+    assert job["job"] == f"{array}_2"
+    some = site.gsched("queue", "-j", f"99999,{array}_2,{array}_3")
+    assert some.returncode == 0
+    assert f"Slurm shows no such job (any more): 99999, {array}_3" in some.stderr
+    none = site.gsched("queue", "-j", "99999")
+    assert (none.returncode, site.bed.run(["squeue", "-j", "99999"]).returncode) == (1, 1)
+
+
+@pytest.mark.parametrize("letter", ["-j", "-u", "-p", "-A", "-q", "-n", "-t", "-w", "-R", "-L"])
+def test_a_filter_without_a_word_lists_nothing_as_with_squeue(shown: Site, letter: str) -> None:
+    squeue = shown.slurm("squeue", "-h", letter, "", "-o", "%i")
+    assert shown.ok("queue", "-h", "-o", "jobid", letter, "") == squeue == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-A", "LAB1"), ("-A", "lab1"), ("-q", "NORMAL"), ("-n", "CASE"), ("-u", "GAMES"),
+        ("-p", "GPU"), ("-p", "gpu,nowhere"), ("-L", "matlab"), ("-L", "MATLAB"),
+    ],
+)  # fmt: skip
+def test_upper_and_lower_case_as_squeue_has_it(shown: Site, words: tuple[str, str]) -> None:
+    squeue = shown.bed.run(["squeue", "-h", *words, "-o", "%i"]).stdout.split()
+    assert shown.ok("queue", "-h", "-o", "jobid", *words).split() == squeue
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Site]:
+    """A site with one job that waits."""
+    with fresh_site(num_nodes=1, accounting="slurmdbd", extra_conf=("Licenses=matlab:4",)) as made:
+        options = ("-J", "case", "-L", "matlab:2", "--begin=now+1hour", "-o", "/dev/null")
+        made.slurm("sbatch", *options, "--wrap", "true", user="games")
+        yield made
+
+
 def test_without_a_daemon_it_is_squeue_and_says_so(site: Site) -> None:
     ids = site.queue_up([300, 5])
     answer = site.gsched("queue", "--pending")
@@ -69,7 +117,10 @@ def test_why_tells_the_place_the_prediction_and_the_priority(site: Site) -> None
     ids = site.queue_up([300, 5, 2000])
     site.ok("daemon", "once", "--act")
     text = site.ok("why", str(ids[0]), user="games")
-    assert "8 GPUs on 1 node; 0 GPUs free in gpu now" in text
+    assert re.search(
+        r"8 GPUs, 1 CPU, \d+ MiB of memory on at least 1 node; free in gpu now: 0 GPUs, 126 CPUs,",
+        text,
+    )
     assert "1 job, 0.011 GPU-hours predicted (1 of its user)" in text
     assert "rank 2 of 3: 2400 GPU-s predicted: 8 × 300 s" in text
     first = site.factors()[ids[1]]
@@ -221,3 +272,46 @@ def test_doctor_finds_a_sound_site_sound_and_names_what_is_missing(site: Site) -
     down = site.gsched("doctor")
     assert down.returncode == 78
     assert "fail" in down.stdout
+
+
+def test_of_a_new_job_it_is_said_when_the_daemon_looks(site: Site) -> None:
+    site.queue_up([300, 5])
+    site.ok("daemon", "once", "--act")
+    new = str(site.submit("d5", 1))
+    told = "the gsched daemon has not seen this job yet: it looked at 20"
+    assert told in site.ok("why", new)
+    assert told in site.gsched("queue", "-j", new).stderr
+    assert told not in site.gsched("queue").stderr
+    site.ok("daemon", "once", "--act")
+    assert "has not seen" not in site.ok("why", new)
+
+
+def test_what_is_not_about_the_cluster_that_is_meant_or_may_not_be_read_is_said(site: Site) -> None:
+    job = str(site.queue_up([5])[0])
+    site.ok("db", "ingest")
+    elsewhere = {"SLURM_CLUSTERS": "elsewhere"}
+    for words in (("why", job), ("show", job), ("eff", job), ("history",), ("queue",)):
+        answer = site.gsched(*words, env=elsewhere)
+        assert answer.returncode == 0, answer.stderr
+        assert "warning: SLURM_CLUSTERS names elsewhere; this is testbed alone" in answer.stderr
+        assert "SLURM_CLUSTERS" not in site.gsched(*words).stderr
+    (site.state / "history.db").chmod(0o600)
+    unreadable = "this host's history database is not readable for you"
+    for words in (("history",), ("show", job)):
+        assert unreadable in site.gsched(*words, user="games").stderr
+
+
+def test_show_of_a_request_has_neither_epochs_nor_braces(site: Site) -> None:
+    options = ("--gs-deadline=2027-12-25T10:00", "-t", "UNLIMITED", "--hold", "-o", "/dev/null")
+    job = site.ok("submit", "--parsable", *options, "--wrap", "true", user="games").strip()
+    site.ok("daemon", "once", "--act")
+    text = site.ok("show", job)
+    pairs = (line.partition("  ") for line in text.splitlines())
+    lines = {what: words.strip() for what, _, words in pairs}
+    assert lines["asked deadline"].startswith("2027-12-25T10:00:00")
+    assert lines["gsched answers"].startswith("--gs-deadline 2027-12-25T10:00")
+    assert lines["slurm time limit"] == "UNLIMITED"
+    assert "{" not in text.replace(lines["asked token"], "").replace(lines["slurm comment"], "")
+    for words in (("queue", "--json"), ("show", job, "--json"), ("history", "--json")):
+        assert "2147483647" not in site.ok(*words)
+    assert f"{job}|\n" in site.ok("queue", "-P", "-o", "jobid,limit")

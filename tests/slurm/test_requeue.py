@@ -130,7 +130,7 @@ def test_nothing_is_touched_when_one_cannot_be_requeued(bed, array):
         (f"{array}_[2-3]", 3, f"{array}_3 waits already"),
         (f"{array}_77", 2, f"Slurm knows no task {array}_77 (any more)"),
         (f"{array}_[1-4000000]", 3, "waits already"),
-        ("999999", 2, "Slurm knows no job 999999 (any more)"),
+        ("999999", 2, "Slurm has no job 999999 (any more), or it is not yours to see"),
         (others, 77, f"{others} is a job of news"),
         (f"{fixed}.0", 2, "is a step"),
         ("x8", 2, "not a job id"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from random import Random
 
@@ -135,6 +136,31 @@ def test_the_script_is_found_where_sbatch_finds_it(bed, folder, words, removed):
     else:
         assert "Unable to open file" in done.stderr
         assert not found.exists()
+
+
+@pytest.mark.parametrize("chdir", ["", "closed", "good"])
+@pytest.mark.parametrize("name", ["s.sh", "absent.sh", "/root/none.sh", "x" * 300, "/" + "x" * 300])
+def test_what_a_user_may_not_see_is_the_same_for_both(bed, name, chdir):
+    """Folders on PATH that cannot be looked into, before the one that has the script."""
+    folder = Path(tempfile.mkdtemp(dir=bed.spec.root))
+    for place in ("closed", "good"):
+        (folder / place).mkdir()
+        (folder / place / "s.sh").write_text(f"#!/bin/sh\n#SBATCH --comment={place}\ntrue\n")
+    (folder / "closed").chmod(0o700)
+    folder.chmod(0o755)
+    path = {"PATH": f"{folder}/closed:/root:/usr/bin:/bin:/{'x' * 300}:{folder}/good"}
+    words = ["--parsable", "--hold", "-o", "/dev/null", *([f"-D{folder}/{chdir}"] if chdir else [])]
+    theirs, ours = (
+        bed.run([*argv, *words, name], "games", cwd=folder, extra_env=path)
+        for argv in (["sbatch"], [GSCHED, "submit"])
+    )
+    assert (ours.returncode, ours.stderr) == (theirs.returncode, theirs.stderr)
+    assert (ours.returncode == 0) is (name == "s.sh")
+    if ours.returncode == 0:
+        done = bed.run([GSCHED, "submit", "--gs-none", *words, name], "games", cwd=folder,
+                       extra_env=path)  # fmt: skip
+        assert shown(bed, int(theirs.stdout), "Comment") == "good"
+        assert shown(bed, int(done.stdout), "Comment") == "good gs1{none}"
 
 
 def test_a_script_from_standard_input_reaches_the_job(bed, folder):

@@ -112,7 +112,7 @@ def status(as_json: bool) -> None:
     \b
     JSON:
       running, pid, mode, started_at, halted, cluster, policy, model_id, last_round_as_of,
-        summary, query_address
+        summary, query_address, query_problem
     """
     from gsched.app.daemon_views import daemon_status
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -106,6 +107,7 @@ def ingest(
             source=source,
             since=start,
             jobcomp_file=jobcomp_file,
+            on_progress=_tell_progress,
         )
     columns = ("rows_in", "attempts_new", "attempts_updated", "unchanged", "rejected", "skipped")
     if as_json:
@@ -125,6 +127,12 @@ def ingest(
         )
         return 0 if keep_going else EXIT_DATA
     return 0
+
+
+def _tell_progress(until: int, rows: int) -> None:
+    """A first ingest takes long: somebody at a terminal sees how far it has come."""
+    if sys.stderr.isatty():
+        say(f"slurmdbd is read up to {local_time(until)}, {count(rows)} rows")
 
 
 @db.command()

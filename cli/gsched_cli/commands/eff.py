@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gsched_cli import completion as complete
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option, load_settings, warn_of_other_clusters
 from gsched_cli.output import emit_json, safe_text, say
 
 
@@ -38,12 +38,14 @@ def eff(job: str, as_json: bool) -> None:
     source is sacct, database or squeue; the last two know nothing of CPU time and memory. total
     has num_jobs, states, cpu_time_s, cpu_available_s, cpu_efficiency, mem_efficiency_most,
     gpu_time_s, elapsed_s, lost_s and lost_gpu_time_s; cpu_jobs, mem_jobs and gpu_jobs are how
-    many of the jobs each rests on.
+    many of the jobs each rests on. A time_limit_s of null is unlimited, or unknown.
     """
     from gsched.app.usage import usage_of
     from gsched.app.usage_words import report_lines
 
-    report = usage_of(load_settings(), job)
+    settings = load_settings()
+    warn_of_other_clusters(settings)
+    report = usage_of(settings, job)
     if as_json:
         emit_json(report.document())
         return

@@ -9,7 +9,7 @@ import click
 
 from gsched_cli import completion as complete
 from gsched_cli.history_columns import COLUMNS, DEFAULT
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option, load_settings, warn_of_other_clusters
 from gsched_cli.output import emit_json, local_time, say
 from gsched_cli.tables import Layout, print_rows, table_options
 
@@ -81,8 +81,10 @@ def history(
     """List past and present jobs from the history, the newest first.
 
     A line is one job with all of its requeues: SUBMIT is its first submit, QUEUED the time that it
-    waited in all, RUN that of its last attempt. Where this host has no history database, the jobs
-    are those that sacct shows to you: your own of the last 7 days, unless -u and -S say otherwise.
+    waited in all, RUN that of its last attempt. Where this host has no history database that you
+    may read, the jobs are those that sacct shows to you: your own (root: all users') of the last 7
+    days, unless -u, -j and -S say otherwise. Without slurmdbd they are those of them that slurmctld
+    still remembers.
 
     \b
     Example:
@@ -95,12 +97,15 @@ def history(
         num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time, queueing_s,
         duration_s, gpu_time_s, attempts
 
-    source is database, sacct or squeue; since and users are what sacct was asked for.
+    source is database, sacct or squeue; since and users are what sacct was asked for. A
+    time_limit_s of null is unlimited, or unknown.
     """
     from gsched.app.past import PastQuery, list_past
 
     query = PastQuery(users, accounts, partitions, names, states, since, until, job, limit)
-    found = list_past(load_settings(), query, int(time.time()))
+    settings = load_settings()
+    warn_of_other_clusters(settings)
+    found = list_past(settings, query, int(time.time()))
     if as_json:
         emit_json(found.document())
     else:
@@ -113,9 +118,9 @@ def _say_where(found: PastList, limit: int) -> None:
     if source.source == "sacct":
         whose = ",".join(source.users) or "all users that you may see"
         since = f" since {local_time(source.since)}" if source.since else ""
-        say(f"no history database on this host: sacct's jobs of {whose}{since}")
+        say(f"{source.no_database}: sacct's jobs of {whose}{since}")
     elif source.source == "squeue":
-        say("no history database on this host and no slurmdbd: only what slurmctld remembers")
+        say(f"{source.no_database}, and no slurmdbd: only what slurmctld remembers")
     if source.rejects:
         say(f"{len(source.rejects)} rows of {source.source} were not understood")
     if found.more:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     help="For squeue's sake: gsched reads the cluster of this host alone, and says so.",
 )
 @sort_option(COLUMNS)
-@table_options(COLUMNS, DEFAULT, noheader="-h")
+@table_options(COLUMNS, DEFAULT)
 @json_option
 def queue(
     wanted: QueueFilter,
@@ -42,7 +43,10 @@ def queue(
 
     Running jobs come in the order in which their limits end them. Without a daemon the order is
     squeue's, and there are no predictions. The filters are squeue's, with its letters; several of
-    one kind stand with commas between.
+    one kind stand with commas between. Of jobs that are named and none of which Slurm knows, the
+    exit code is 1. squeue's -i, -l, -O, -s, -v, --array-unique, --federation, --hide, --sibling,
+    --start and --yaml are not here: `gsched top` follows the queue, -o +slurm_start has what
+    --start shows.
 
     PREDICTED is the run time that gsched expects. SLURM_START is when Slurm's backfill expects the
     job to start, from time limits. TIME is the time that a job waits or runs. With -P a rank is its
@@ -62,6 +66,8 @@ def queue(
         start_time, end_time, slurm_start_time, waited_s, running_s, rank,
         predicted_duration_s, slurm_reason, reason, node_list, reservation, dependency,
         features, licences, restarts, comment
+
+    A time_limit_s of null is unlimited, or unknown.
     """
     from gsched.app.queue import list_queue
 
@@ -74,5 +80,7 @@ def queue(
         print_rows(layout, view.jobs)
     for message in view.warnings(os.environ.get("SLURM_CLUSTERS", "")):
         warn(message)
+    if view.unknown_ids and not view.jobs:
+        sys.exit(1)  # as squeue does
     if view.note and not as_json:
         say(view.note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gsched_cli import completion as complete
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option, load_settings, warn_of_other_clusters
 from gsched_cli.output import emit_json, emit_table, say
 from gsched_cli.show_rows import attempt_rows, fact_rows
 
@@ -17,8 +17,8 @@ def show(job: str, as_json: bool) -> None:
     """Show what Slurm, the daemon and the history know of JOB.
 
     JOB is an id as squeue prints it: 48211, 48211_3, 48211+1; that of an array or het job means
-    all of its parts. Where this host has no history database, past attempts are those that sacct
-    shows to you.
+    all of its parts. Where this host has no history database that you may read, past attempts are
+    those that sacct shows to you.
 
     \b
     Example:
@@ -32,14 +32,19 @@ def show(job: str, as_json: bool) -> None:
         num_gpus, num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time,
         queueing_s, duration_s, gpu_time_s, attempts
       requests[]: job, user, token, wants, unknown, first_seen
-    """
-    from gsched.app.show import show_document
 
-    document = show_document(load_settings(), job)
+    A time_limit_s of null is unlimited, or unknown.
+    """
+    from gsched.app.show import show_job
+
+    settings = load_settings()
+    warn_of_other_clusters(settings)
+    shown = show_job(settings, job)
+    document = shown.document
     if as_json:
         emit_json(document)
         return
-    emit_table(["WHAT", "IS"], fact_rows(document))
+    emit_table(["WHAT", "IS"], fact_rows(shown))
     if document["history"]:
         print()
         columns = ["JOBID", "ATTEMPT", "SUBMIT", "START", "RUN", "STATE"]

@@ -16,7 +16,6 @@ from gsched.app.submit import (
     read_open_file,
     scan_sbatch,
 )
-from gsched.errors import ConfigError
 from gsched.jobscript.command_line import SBATCH, Kind
 from gsched.jobscript.own_options import OPTIONS, VALUED
 from gsched.slurm.run import become, caller_environment
@@ -66,10 +65,18 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     finds it; without one it is read from standard input.
 
     gsched tells its daemon what you ask for by a short token, gs1{…}, behind the job's comment;
-    your own --comment is kept. With --gs-wait, gsched waits for the daemon's answer after sbatch
-    has ended and prints it on stderr; Ctrl-C then leaves the job in the queue. It does not go with
-    --wait. Exit codes: sbatch's own; 2 for a wrong --gs- option, before anything is submitted;
-    after --gs-wait 0 accepted, 3 refused, 75 no answer in time.
+    your own --comment is kept. With --gs-wait N, gsched waits for the daemon's answer after sbatch
+    has ended and prints it on stderr; Ctrl-C, SIGTERM and SIGHUP then end the waiting, not the job.
+    It does not go with --wait. A daemon that restarts, is busy or has not seen the job yet is asked
+    again until N seconds are over. Only where there is no place to ask at all (no
+    daemon.query_address, and no status file that tells of users' jobs) gsched gives up after 3
+    seconds. --gs-else cancel cancels the job then, after squeue has shown that it is still yours
+    and the one that was submitted.
+
+    Exit codes: sbatch's own; 2 for a wrong --gs- option, before anything is submitted; after
+    --gs-wait 0 accepted, 3 refused, 75 no answer in time. When gsched's configuration cannot be
+    read, a submission that asks for nothing is made as with --gs-none, and says so; any other ends
+    with 78, before anything is submitted.
 
     Submitting from inside a job, what belongs to that job is not passed on to the new one: SLURM_…
     and SBATCH_… variables, the numbers of its GPUs. Kept are SLURM_CONF and the like, and the
@@ -86,7 +93,7 @@ def submit(ctx: click.Context, /, **_: object) -> int:
       gsched submit --gs-dry-run --wrap 'python train.py'
     """
     submission = prepare(
-        ctx.args, caller_environment(), read_open_file, int(time.time()), opts_out=_opts_out()
+        ctx.args, caller_environment(), read_open_file, int(time.time()), opts_out=_opts_out
     )
     for message in submission.warnings:
         warn(message)
@@ -108,9 +115,5 @@ def _run(submission: Submission) -> int:
 
 
 def _opts_out() -> bool:
-    """The standing wish of the configuration; a fault in that is no reason not to submit."""
-    try:
-        return load_settings().submit.opt_out
-    except ConfigError as error:
-        warn(f"gsched's configuration is not obeyed: {error.message}")
-        return False
+    """The standing wish of the configuration. Raises ConfigError."""
+    return load_settings().submit.opt_out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gsched_cli import completion as complete
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option, load_settings, warn_of_other_clusters
 from gsched_cli.output import emit_json, local_time, safe_text
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ def why(job: str, as_json: bool) -> None:
     """
     from gsched.app.why import explain_job
 
-    answer = explain_job(load_settings(), job)
+    settings = load_settings()
+    warn_of_other_clusters(settings)
+    answer = explain_job(settings, job)
     if as_json:
         emit_json(answer.document())
         return

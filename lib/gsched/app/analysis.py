@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import pwd
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gsched.app.job import LiveJob
+from gsched.app.waiting import is_held_job
 from gsched.errors import GschedError
 from gsched.explain.dependency import Dependencies, JobStates, read_dependencies
-from gsched.explain.limits import LimitFact, limit_facts
+from gsched.explain.limits import LimitFact, QosOrder, limit_facts
 from gsched.explain.never import Ask, Block, Site, never_starts
-from gsched.explain.slurm_reasons import SlurmReason, explain_reason, is_held
+from gsched.explain.slurm_reasons import (
+    NODES_UNAVAILABLE,
+    SlurmReason,
+    explain_reason,
+    never_starts_there,
+)
+from gsched.explain.unavailable import unavailable_nodes
 from gsched.explain.words import short_time
 from gsched.model.cluster import NodeView, ReservationView
 from gsched.model.hostlist import fold
 from gsched.model.past import logical_jobs
 from gsched.slurm.parse_limits import NodeDemand
-from gsched.slurm.records import AccountingFilter, QueueRow
+from gsched.slurm.records import AccountingFilter, JobDetail, QueueRow
 
 _OVERRIDES = frozenset({"PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes"})
 """QOS flags with which a job may go beyond limits of its partition."""
 
-# Slurm has looked at the job in its only partition, and this does not change by waiting.
-_NEVER_IN_ONE_PARTITION = frozenset(
-    {"AccountNotAllowed", "QOSNotAllowed", "InvalidAccount", "InvalidQOS"}
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`verdict` is ``never``, ``held`` or ``waiting``; the first of `blocks` is the main one."""
+    """`verdict` is ``never``, ``held`` or ``waiting``; the first of `blocks` is the main one.
+
+    `demand` is what each node must give to the job.
+    """
 
     verdict: str
     reason: SlurmReason
     blocks: tuple[Block, ...]
     dependencies: Dependencies
     limits: tuple[LimitFact, ...]
+    demand: NodeDemand | None
 
 
 def analyse(live: LiveJob, now: int) -> Analysis:
@@ -44,23 +50,30 @@ def analyse(live: LiveJob, now: int) -> Analysis:
     row, cluster = live.row, live.cluster
     reason = explain_reason(row.reason)
     demand = cluster.client.node_demand(row.raw_id)
+    detail = cluster.client.job_detail(row.raw_id)
     reservations = _reservations(live)
     dependencies = _dependencies(live)
-    limits = _limits(live, reason, demand)
+    by_partition = _limits(live, reason, demand)
+    limits = tuple(dict.fromkeys(fact for facts in by_partition for fact in facts))
     block = (
         _never_by_dependency(reason, dependencies)
-        or never_starts(_ask(live, demand), _site(live, reservations))
-        or _never_by_limit(live, reason, limits)
+        or never_starts(_ask(row, demand, detail), _site(live, reservations))
+        or _never_by_limit(live, reason, by_partition)
     )
     if block is not None:
-        return Analysis("never", reason, (block,), dependencies, limits)
-    blocks = (
-        _reason_block(reason, row),
-        *_unusable_nodes(live),
-        *_reservations_ahead(live, reservations or (), now),
-    )
-    verdict = "held" if is_held(reason) or row.priority == 0 else "waiting"
-    return Analysis(verdict, reason, blocks, dependencies, limits)
+        return Analysis("never", reason, (block,), dependencies, limits, demand)
+    ahead = _reservations_ahead(live, reservations or (), now)
+    main = _reason_block(reason, row)
+    if reason.code in NODES_UNAVAILABLE:
+        required = detail.required_nodes if detail else ""
+        nodes = unavailable_nodes(row, required, cluster.nodes, reservations or (), now)
+        words = f"nodes that it needs cannot be had: {nodes.words}" if nodes.words else main.words
+        main = replace(main, words=words, advice="" if ahead else nodes.advice)
+    elif reason.code == "PartitionTimeLimit" and _least_time_fits(live, demand):
+        main = replace(main, advice="its --time-min fits: it starts by itself when there is room")
+    blocks = (main, *_unusable_nodes(live), *ahead)
+    verdict = "held" if is_held_job(row) else "waiting"
+    return Analysis(verdict, reason, blocks, dependencies, limits, demand)
 
 
 def _reason_block(reason: SlurmReason, row: QueueRow) -> Block:
@@ -71,11 +84,17 @@ def _reason_block(reason: SlurmReason, row: QueueRow) -> Block:
     return Block(code, reason.words, reason.advice, params)
 
 
-def _ask(live: LiveJob, demand: NodeDemand | None) -> Ask:
-    detail = live.cluster.client.job_detail(live.row.raw_id)
+def _least_time_fits(live: LiveJob, demand: NodeDemand | None) -> bool:
+    """Whether --time-min is within what a partition of the job allows: Slurm shortens its limit."""
+    least_s = demand.time_min_s if demand is not None else None
+    mine = [p.max_time_s for p in live.cluster.partitions if p.name in live.row.partitions]
+    return least_s is not None and any(s is None or least_s <= s for s in mine)
+
+
+def _ask(row: QueueRow, demand: NodeDemand | None, detail: JobDetail | None) -> Ask:
     if detail is None:
-        return Ask(live.row, demand)
-    return Ask(live.row, demand, detail.required_nodes, detail.excluded_nodes)
+        return Ask(row, demand)
+    return Ask(row, demand, detail.required_nodes, detail.excluded_nodes)
 
 
 def _site(live: LiveJob, reservations: Sequence[ReservationView] | None) -> Site:
@@ -88,7 +107,7 @@ def _site(live: LiveJob, reservations: Sequence[ReservationView] | None) -> Site
         partitions=cluster.partitions,
         reservations=reservations,
         licences=licences,
-        memory_counts="memory" in cluster.config.get("SelectTypeParameters").lower(),
+        memory_counts=cluster.config.gives_out_memory,
         ignores_partition_limits=lambda: _ignores_partition_limits(live),
     )
 
@@ -136,35 +155,59 @@ def _never_by_dependency(reason: SlurmReason, dependencies: Dependencies) -> Blo
     return Block("dependency", words, advice, params)
 
 
-def _limits(live: LiveJob, reason: SlurmReason, demand: NodeDemand | None) -> tuple[LimitFact, ...]:
+def _limits(
+    live: LiveJob, reason: SlurmReason, demand: NodeDemand | None
+) -> list[tuple[LimitFact, ...]]:
+    """The limits that the reason can mean, for each partition that the job may start in."""
     row = live.row
     if reason.limit is None or not live.cluster.config.has_slurmdbd:
-        return ()
+        return []
     try:
         uid = pwd.getpwnam(row.user).pw_uid
     except KeyError:
         uid = None
     try:
-        records = live.cluster.client.limits(row.tenant, row.qos)
+        orders = _qos_orders(live)
+        names = {name: None for order in orders for name in order.names}
+        records = live.cluster.client.limits(row.tenant, tuple(names))
     except GschedError:
-        return ()  # the reason is told all the same
-    return limit_facts(reason.limit, row, records, uid, demand)
+        return []  # the reason is told all the same
+    return [limit_facts(reason.limit, row, records, uid, demand, order) for order in orders]
+
+
+def _qos_orders(live: LiveJob) -> list[QosOrder]:
+    """Whose limits go first, in each partition; nothing where a partition is not shown."""
+    row = live.row
+    own = (row.qos,) if row.qos else ()
+    mine = [p for p in live.cluster.partitions if p.name in row.partitions]
+    if len(mine) != len(set(row.partitions)):
+        return []
+    others = {p.qos for p in mine} - {"", row.qos}
+    own_first = bool(others and own) and "OverPartQOS" in live.cluster.client.qos_flags(row.qos)
+    orders = []
+    for partition in mine:
+        its = (partition.qos,) if partition.qos in others else ()
+        orders.append(QosOrder(partition.name, own + its if own_first else its + own))
+    return orders
 
 
 def _never_by_limit(
-    live: LiveJob, reason: SlurmReason, limits: Sequence[LimitFact]
+    live: LiveJob, reason: SlurmReason, limits: Sequence[Sequence[LimitFact]]
 ) -> Block | None:
-    """A limit that the job alone is beyond, of the family that Slurm names as its reason."""
+    """A limit that the job alone is beyond in each partition, of the family that Slurm names."""
     row = live.row
-    if len(row.partitions) == 1 and reason.code in _NEVER_IN_ONE_PARTITION:
+    is_judged = reason.code != "PartitionTimeLimit" and never_starts_there(reason)
+    if len(row.partitions) == 1 and is_judged:
         return Block(f"slurm.{reason.code}", reason.words, reason.advice, {"reason": row.reason})
-    mine = [p for p in live.cluster.partitions if p.name in row.partitions]
-    if any(p.qos for p in mine):
-        return None  # it may be the limit of a partition's own QOS
-    hopeless = next((fact for fact in limits if fact.is_hopeless), None)
-    if hopeless is None:
+    each = [next((fact for fact in facts if fact.is_hopeless), None) for facts in limits]
+    hopeless = each[0] if each else None
+    if hopeless is None or None in each:
         return None
-    advice = "ask for more" if hopeless.is_least else "ask for less, or for another QOS or account"
+    advice = "ask for less, or for another QOS or account"
+    if " of partition " in hopeless.owner:
+        advice = "ask for less, or for another partition"
+    if hopeless.is_least:
+        advice = advice.replace("less", "more")
     return Block("limit", hopeless.words, advice, {"reason": row.reason, **hopeless.document()})
 
 

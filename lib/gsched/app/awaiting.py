@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import pwd
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 from gsched.app.answers import await_answer
+from gsched.app.queue_filter import own_name
 from gsched.app.submit import Submission
+from gsched.app.submitted import Fate, Submitted
 from gsched.config.settings import Settings
 from gsched.errors import EXIT_REFUSED, EXIT_TRY_AGAIN, GschedError
 from gsched.slurm.run import passthrough, run
 
-EXIT_INTERRUPTED = 130
+LOOK_S = 1.0
+"""So long it is looked what has become of the job when only words depend on it."""
 
 _STDOUT = 1
-_SUBMITTED = re.compile(
-    r"^(?:Submitted batch job (\d+)(?: on cluster (\S+))?|(\d+)(?:;(\S+))?)$", re.MULTILINE
-)
-"""sbatch's own line, or what it prints with ``--parsable``. A site's banners stand before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A new job: its id (of an array or heterogeneous job the leader's), and its cluster when
-    sbatch named one.
-    """
-
-    job_id: str
-    cluster: str | None
 
 
 def submit_and_wait(
@@ -37,33 +29,70 @@ def submit_and_wait(
 ) -> int:
     """Submit, wait at most `wait_s` seconds for the answer, tell it; the exit code.
 
-    sbatch's own code when it fails; 0 accepted, 3 refused, 75 no answer in time, 130 when Ctrl-C
-    ended the waiting. What sbatch prints goes to standard output as it comes.
+    sbatch's own code when it fails; 0 accepted, 3 refused, 75 no answer in time, 128 and its number
+    when a signal ended the waiting. What sbatch prints goes to standard output as it comes.
     """
     output = _Tee()
+    began = time.time()
     code = passthrough(submission.argv, submission.environ, output)
     if output.error and not isinstance(output.error, BrokenPipeError):
         say(f"what sbatch says could not be written: {output.error.strerror}")
     if code != 0:
         return code
-    job = submitted_job(bytes(output.seen).decode("utf-8", "replace"))
+    stdout = bytes(output.seen).decode("utf-8", "replace")
+    job = Submitted.said(stdout, _owner(submission.as_user), began, time.time())
     if job is None:
         say("no answer of gsched: sbatch named no job")
         return EXIT_TRY_AGAIN
     try:
-        return _tell_answer(job, submission, wait_s, settings, say)
-    except KeyboardInterrupt:
-        say(f"not waiting any longer; job {job.job_id} is submitted and stays in the queue")
-        return EXIT_INTERRUPTED
+        with _ending_by_signals():
+            code = _tell_answer(job, submission, wait_s, settings, say)
+    except KeyboardInterrupt as end:
+        with suppress(OSError):  # the terminal may be gone
+            say(f"not waiting any longer; job {job.job_id} is submitted and not cancelled")
+        return 128 + (end.number if isinstance(end, _EndingSignal) else signal.SIGINT)
+    if code == 0:
+        return 0
+    if submission.otherwise == "cancel":
+        _cancel(job, settings, say)
+    else:
+        say(f"job {job.job_id} {_fate_words(job)}")
+    return code
 
 
-def submitted_job(stdout: str) -> Submitted | None:
-    """The job that sbatch's output names last; None when it names none."""
-    found = list(_SUBMITTED.finditer(stdout))
-    if not found:
-        return None
-    line, line_cluster, parsable, parsable_cluster = found[-1].groups()
-    return Submitted(line or parsable, line_cluster or parsable_cluster)
+def _owner(as_user: str) -> str:
+    """Whose job it is: the caller's, or that of sbatch's ``--uid``, a name or a number."""
+    if not as_user:
+        return own_name()
+    with suppress(KeyError):
+        return pwd.getpwuid(int(as_user)).pw_name if as_user.isdecimal() else as_user
+    return as_user
+
+
+class _EndingSignal(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: like Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def _ending_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does, unless the caller ignores them (nohup)."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        raise _EndingSignal(number)
+
+    fatal = (signal.SIGTERM, signal.SIGHUP)
+    before = {n: signal.getsignal(n) for n in fatal if signal.getsignal(n) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _tell_answer(
@@ -74,31 +103,36 @@ def _tell_answer(
     say: Callable[[str], None],
 ) -> int:
     try:
-        answer = await_answer(settings, job.job_id, wait_s, job.cluster, submission.wants)
+        answer = await_answer(settings, job, wait_s, submission.wants)
     except GschedError as error:
         say(error.message)
         if error.hint:
             say(f"hint: {error.hint}")
-        code = error.exit_code
-    else:
-        for line in answer.lines:
-            say(line)
-        code = 0 if answer.accepted else EXIT_REFUSED
-    if code == 0:
-        return 0
-    if submission.otherwise == "cancel":
-        _cancel(job, settings, say)
-    else:
-        say(f"job {job.job_id} stays in the queue")
-    return code
+        return error.exit_code
+    for line in answer.lines:
+        say(line)
+    return 0 if answer.accepted else EXIT_REFUSED
+
+
+def _fate_words(job: Submitted) -> str:
+    try:
+        return job.fate(LOOK_S).value
+    except GschedError:
+        return "is submitted"
 
 
 def _cancel(job: Submitted, settings: Settings, say: Callable[[str], None]) -> None:
+    """Cancel the job, once it is seen to be the one that was submitted."""
+    timeout_s = settings.slurm.command_timeout_s
     where = [] if job.cluster is None else ["--clusters", job.cluster]
     try:
-        run(["scancel", *where, job.job_id], timeout_s=settings.slurm.command_timeout_s).check()
+        fate = job.fate(timeout_s)
+        if fate not in (Fate.WAITS, Fate.RUNS):
+            say(f"job {job.job_id} {fate.value}: nothing is cancelled")
+            return
+        run(["scancel", *where, job.job_id], timeout_s=timeout_s).check()
     except GschedError as error:
-        say(f"job {job.job_id} could not be cancelled and is still there: {error.message}")
+        say(f"job {job.job_id} could not be cancelled: {error.message}")
     else:
         say(f"job {job.job_id} is cancelled")
 

@@ -16,7 +16,7 @@ from gsched.errors import DataError, UsageError
 from gsched.jobscript.command_line import Kind, Word
 from gsched.model.hostlist import expand
 from gsched.model.job import JobState
-from gsched.model.jobid import JobId, parse_tasks
+from gsched.model.jobid import JobId
 from gsched.slurm.records import QueueRow
 
 Test = Callable[[QueueRow, str], bool]
@@ -137,7 +137,8 @@ def _on_hosts(text: str) -> Test:
         wanted = frozenset(expand(text))
     except DataError as error:
         raise UsageError(error.message, error.hint) from error
-    return lambda row, _: not wanted.isdisjoint(expand(row.node_list))
+    # a job whose nodes are not understood is better shown than lost
+    return lambda row, _: row.hosts is None or not wanted.isdisjoint(row.hosts)
 
 
 def _matching(job: JobId, live: Sequence[Target]) -> Iterator[Target]:
@@ -158,15 +159,16 @@ def _matching(job: JobId, live: Sequence[Target]) -> Iterator[Target]:
 
 
 def _tasks(job: JobId, target: Target) -> Iterator[Target]:
-    wanted = set(job.array_tasks or (job.array_task,))
+    wanted = job.tasks
     row = target.row
+    step = f".{job.step}" if job.step else ""
     if row.array_task in wanted:
-        step = f".{job.step}" if job.step else ""
         yield Target(row.slurm_id + step, row, target.name)
-    elif row.is_unsplit_array and (common := wanted & set(parse_tasks(row.array_tasks))):
-        shown = ",".join(map(str, sorted(task for task in common if task is not None)))
-        unit = f"{row.job_id}_[{shown}]" if len(common) > 1 else f"{row.job_id}_{shown}"
-        yield Target(unit, row, target.name)
+    elif row.is_unsplit_array and row.tasks is None:  # which of them it has is not known
+        yield _whole(target)
+    elif row.is_unsplit_array and row.tasks and (common := wanted.common(row.tasks)):
+        unit = f"{row.job_id}_[{common}]" if len(common) > 1 else f"{row.job_id}_{common}"
+        yield Target(unit + step, row, target.name)
 
 
 def _whole(target: Target) -> Target:

@@ -113,6 +113,7 @@ def daemon_status(settings: Settings) -> dict[str, Any]:
         "last_round_as_of": last.get("as_of"),
         "summary": last.get("summary"),
         "query_address": last.get("query_address") if holder else None,
+        "query_problem": last.get("query_problem") if holder else None,
     }
 
 

@@ -18,9 +18,7 @@ def known_past(settings: Settings, job: str) -> tuple[HistoryJob, ...]:
     Raises UsageError when nobody shows such a job to the caller.
     """
     wanted = one_job(job)
-    chosen = HistoryFilter(
-        job_id=wanted.job_id, array_task=wanted.array_task, het_offset=wanted.het_offset
-    )
+    chosen = HistoryFilter.of_job(wanted)
     try:
         found = find_jobs(settings, chosen, now()).jobs
     except UnavailableError:
@@ -46,12 +44,15 @@ def ended_words(jobs: tuple[HistoryJob, ...]) -> list[str]:
 def _ended(job: HistoryJob) -> str:
     last = job.attempts[-1]
     code = None
-    if last.exit_code is not None:
+    never_ran = last.state.is_terminal and last.start_time is None
+    if last.exit_code is not None and not never_ran:
         code = ExitCode(last.exit_code, last.exit_signal or 0)
     text = f'{job.key.slurm_id} "{job.name or ""}" does not wait: it is {job.state_text}'
     if code is not None and (code.status or code.signal):
         text += f" ({code.words})"
-    if job.duration_s is not None:
+    if never_ran:
+        text += ", it never ran"
+    elif job.duration_s is not None:
         text += f", ran {short_time(job.duration_s)}"
     if len(job.attempts) > 1:
         text += f" in the last of {len(job.attempts)} attempts"

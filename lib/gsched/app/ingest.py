@@ -24,6 +24,9 @@ from gsched_sql import History, IngestSummary
 
 Source = Literal["auto", "sacct", "jobcomp", "queue"]
 
+Progress = Callable[[int, int], None]
+"""Told after each chunk of slurmdbd up to when (epoch) all is kept, and the rows so far."""
+
 _DAY_S = 86400
 
 
@@ -49,6 +52,7 @@ def ingest(
     since: int | None = None,
     jobcomp_file: Path | None = None,
     clock: Callable[[], int] = lambda: int(time.time()),
+    on_progress: Progress = lambda _until, _rows: None,
 ) -> IngestReport:
     """Read what is new; with `since` (epoch) also again what was read before, from then on.
 
@@ -57,7 +61,7 @@ def ingest(
     Raises ConfigError when `source` is something that the cluster does not have.
     """
     config = client.config()
-    run = _Run(settings, client, history, config.cluster, since, clock)
+    run = _Run(settings, client, history, config.cluster, since, clock, on_progress)
     readers: list[tuple[str, Callable[[], IngestSummary]]] = []
     named = jobcomp_file or (
         Path(settings.slurm.jobcomp_file) if settings.slurm.jobcomp_file else None
@@ -117,6 +121,7 @@ class _Run:
     cluster: str
     since: int | None
     clock: Callable[[], int]
+    on_progress: Progress
 
     def queue(self) -> IngestSummary:
         """Sightings of every job that slurmctld still knows."""
@@ -156,6 +161,7 @@ class _Run:
         total = IngestSummary()
         for batch in self.client.accounting_chunks(begin, now):
             total += self.history.ingest(batch, source_key=source_key)
+            self.on_progress(int(batch.cursor), total.rows_in)
         return total
 
     def _sacct_begin(self, cursor: str, now: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from gsched.app.array_part import means, part_of
 from gsched.app.named_job import named_job
 from gsched.app.queue import QueuedJob, QueueView, view_queue
 from gsched.app.wiring import slurm_client
@@ -74,7 +75,7 @@ def find_parts(settings: Settings, job: str) -> tuple[LiveJob, ...]:
             row=row,
             text=texts.get(row.raw_id, FreeText("", "")),
             priority=priorities.get(row.raw_id),
-            line=lines[row.raw_id],
+            line=replace(lines[row.raw_id], row=row),
             cluster=cluster,
         )
         for row in sorted(found, key=lambda r: (r.array_task or 0, r.het_offset or 0))
@@ -82,15 +83,10 @@ def find_parts(settings: Settings, job: str) -> tuple[LiveJob, ...]:
 
 
 def _rows_of(wanted: JobId, rows: Sequence[QueueRow]) -> list[QueueRow]:
-    """The rows that an id means: Slurm's own number of an array task counts where none is shown."""
+    """The rows that an id means: Slurm's own number of an array task counts where none is shown.
+
+    Of an array that waits whole, the tasks that are named alone.
+    """
     found = [r for r in rows if r.job_id == wanted.job_id]
     found = found or [r for r in rows if r.raw_id == wanted.job_id]
-    if wanted.array_task is not None:
-        whole = [r for r in found if r.is_unsplit_array]
-        found = [r for r in found if r.array_task == wanted.array_task] or whole
-    if wanted.array_tasks is not None:
-        chosen = set(wanted.array_tasks)
-        found = [r for r in found if r.is_unsplit_array or r.array_task in chosen]
-    if wanted.het_offset is not None:
-        found = [r for r in found if r.het_offset == wanted.het_offset]
-    return found
+    return [part_of(r, [wanted]) for r in found if means(wanted, r)]

@@ -21,4 +21,9 @@ _BETWEEN_IDS = re.compile(r",(?![^\[]*\])")  # not the commas of 7_[1,3]
 
 def named_jobs(text: str) -> list[JobId]:
     """The job ids in `text`, commas between. Raises UsageError when one is none."""
-    return [named_job(word) for word in _BETWEEN_IDS.split(text)]
+    return [named_job(word) for word in split_ids(text)]
+
+
+def split_ids(text: str) -> list[str]:
+    """The words of a list of job ids, empty ones too."""
+    return _BETWEEN_IDS.split(text)

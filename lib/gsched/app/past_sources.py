@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gsched.app.queue_filter import own_name
-from gsched.app.wiring import has_history, open_history, slurm_client
+from gsched.app.wiring import UNREADABLE_HISTORY, open_history, slurm_client, why_no_history
 from gsched.config.settings import Settings
-from gsched.errors import UnavailableError
+from gsched.errors import NoAccountingError, UnavailableError
 from gsched.model.history import AttemptRecord, Reject
 from gsched.model.past import HistoryFilter, HistoryJob, logical_jobs
 from gsched.slurm.client import SlurmClient
@@ -33,7 +33,7 @@ class Found:
 
     `since` is the beginning of what was read (epoch), None for all that the source has; `users`
     those to whom it was narrowed, empty for all that the caller may see. `rejects` are rows that
-    were not understood.
+    were not understood. `no_database` says why they are not from a database.
     """
 
     jobs: tuple[HistoryJob, ...]
@@ -41,34 +41,37 @@ class Found:
     since: int | None = None
     users: tuple[str, ...] = ()
     rejects: tuple[Reject, ...] = ()
+    no_database: str = ""
 
 
 def find_jobs(settings: Settings, wanted: HistoryFilter, now: int) -> Found:
     """The jobs that `wanted` chooses.
 
-    Raises UnavailableError where there is no database, no slurmdbd, and nothing of them in the
-    queue any more.
+    Without a database, and unless an id or a user is named, those are the caller's own; root sees
+    everybody's. Raises UnavailableError where there is no database, no slurmdbd, and nothing of
+    them in the queue any more.
     """
-    if has_history(settings):
+    no_database = why_no_history(settings)
+    if not no_database:
         with open_history(settings) as history:
             return Found(tuple(history.jobs(wanted)), "database", wanted.since)
     client = slurm_client(settings)
-    if client.config().has_slurmdbd:
-        return _from_sacct(client, wanted, now)
-    return _from_squeue(client, wanted)
+    if not wanted.users and wanted.job_id is None and os.getuid() != 0:
+        wanted = replace(wanted, users=(own_name(),))  # as sacct does
+    try:
+        return replace(_from_sacct(client, wanted, now), no_database=no_database)
+    except NoAccountingError:
+        return _from_squeue(client, wanted, no_database)
 
 
 def _from_sacct(client: SlurmClient, wanted: HistoryFilter, now: int) -> Found:
-    """What sacct shows to the caller; only the caller's own jobs unless others are asked for."""
+    """What sacct shows to the caller."""
     by_id = wanted.job_id is not None
     since = wanted.since
     if since is None:
         since = 0 if by_id else now - SACCT_WINDOW_S
-    users = wanted.users
-    if not users and not by_id and os.getuid() != 0:
-        users = (own_name(),)
     chosen = AccountingFilter(
-        users=users,
+        users=wanted.users,
         accounts=wanted.tenants,
         job_ids=(str(wanted.job_id),) if by_id else (),
     )
@@ -77,7 +80,7 @@ def _from_sacct(client: SlurmClient, wanted: HistoryFilter, now: int) -> Found:
     jobs = _selected(batch.records, wanted)
     if jobs and since > 0:
         jobs = _with_earlier_attempts(client, jobs, wanted, now)
-    return Found(jobs, "sacct", since or None, users, batch.rejects)
+    return Found(jobs, "sacct", since or None, wanted.users, batch.rejects)
 
 
 def _with_earlier_attempts(
@@ -95,25 +98,26 @@ def _with_earlier_attempts(
     return tuple(again[: wanted.limit])
 
 
-def _from_squeue(client: SlurmClient, wanted: HistoryFilter) -> Found:
+def _from_squeue(client: SlurmClient, wanted: HistoryFilter, no_database: str) -> Found:
     listing = client.queue("all", with_texts=True)
     cluster = client.config().cluster
     attempts = (to_attempt(row, listing.texts.get(row.raw_id), cluster) for row in listing.rows)
     jobs = _selected([a for a in attempts if a is not None], wanted)
     if not jobs:
         raise UnavailableError(
-            "this host has no history database, this cluster no slurmdbd, and slurmctld "
-            "remembers no such job",
-            "ask where the site keeps its job history; `gsched db init` begins one",
+            f"{no_database}, no slurmdbd on this cluster, and slurmctld remembers no such job",
+            "ask where the site keeps its job history"
+            + ("" if no_database == UNREADABLE_HISTORY else "; `gsched db init` begins one"),
         )
-    return Found(jobs, "squeue", rejects=listing.rejects)
+    return Found(
+        jobs, "squeue", users=wanted.users, rejects=listing.rejects, no_database=no_database
+    )
 
 
 def _selected(records: Iterable[AttemptRecord], wanted: HistoryFilter) -> tuple[HistoryJob, ...]:
     """The logical jobs that `wanted` takes, as the database chooses them."""
     jobs = [job for job in logical_jobs(records) if _takes(wanted, job)]
-    end = None if wanted.limit is None else wanted.offset + wanted.limit
-    return tuple(jobs[wanted.offset : end])
+    return tuple(jobs[: wanted.limit])
 
 
 def _takes(wanted: HistoryFilter, job: HistoryJob) -> bool:

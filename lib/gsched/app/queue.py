@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
+from gsched.app.array_part import means, part_of
+from gsched.app.daemon_note import looks_every_s, note_about
+from gsched.app.other_clusters import cluster_warning
+from gsched.app.own_answers import status_for
 from gsched.app.queue_filter import QueueFilter
 from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
-from gsched.daemon.status_file import read_status
-from gsched.errors import DataError, UsageError
+from gsched.errors import UsageError
 from gsched.explain.policy_reasons import policy_reason, slurm_reason
+from gsched.explain.words import moment
 from gsched.model.history import Reject
-from gsched.model.job import UNLIMITED_S, JobState
-from gsched.model.jobid import parse_tasks
+from gsched.model.job import UNLIMITED_S, JobState, finite_limit_s
+from gsched.model.jobid import JobId
 from gsched.slurm.records import FreeText, QueueListing, QueueRow
 
-NO_DAEMON = "no predictions: no gsched daemon has answered for this cluster"
-_STALE_ROUNDS = 10
 _NO_TEXT = FreeText("", "")
 
 
@@ -129,12 +131,16 @@ class QueuedJob:
         return (self.at if ended is None else ended) - self.start_time
 
     @property
+    def time_limit_s(self) -> int | None:
+        """Its time limit; None without one, and where Slurm shows none."""
+        return finite_limit_s(self.row.time_limit_s)
+
+    @property
     def time_left_s(self) -> int | None:
         """Until its limit ends it, while it runs; None without a limit."""
         if self.end_time is None or self.row.state.is_terminal:
             return None
-        limit_s = self.row.time_limit_s
-        if limit_s is None or limit_s >= UNLIMITED_S:
+        if self.time_limit_s is None:
             return None
         return max(0, self.end_time - self.at)
 
@@ -148,12 +154,10 @@ class QueuedJob:
         if not self.row.is_unsplit_array:
             yield self
             return
-        try:
-            numbers = parse_tasks(self.row.array_tasks)
-        except DataError:  # an expression that is not understood stays as it is
+        if self.row.tasks is None:  # an expression that is not understood stays as it is
             yield self
             return
-        for number in numbers:
+        for number in self.row.tasks:
             row = replace(self.row, array_task=number, array_tasks="", is_unsplit_array=False)
             yield replace(self, row=row)
 
@@ -173,7 +177,7 @@ class QueuedJob:
             "num_nodes": row.min_nodes,
             "num_cpus": row.num_cpus,
             "mem_bytes": row.mem_bytes,
-            "time_limit_s": row.time_limit_s,
+            "time_limit_s": self.time_limit_s,
             "priority": row.priority,
             "nice": row.nice,
             "submit_time": row.submit_time,
@@ -202,7 +206,8 @@ class QueueView:
     """The queue, in order, and a note about the daemon (empty when all is well).
 
     `as_of` is when the daemon has answered, `at` when Slurm has, epoch seconds. `rejects` are lines
-    of squeue that could not be understood.
+    of squeue that could not be understood. `looks_every_s` is known of a daemon that answers.
+    `unknown_ids` were asked for, and Slurm shows no such jobs.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -212,6 +217,8 @@ class QueueView:
     as_of: int | None
     at: int
     rejects: tuple[Reject, ...] = ()
+    looks_every_s: float | None = None
+    unknown_ids: tuple[str, ...] = ()
 
     def counts(self) -> dict[str, int]:
         """Jobs by state, as squeue prints it; an array that is not split yet counts as one."""
@@ -220,12 +227,23 @@ class QueueView:
     def warnings(self, slurm_clusters: str = "") -> list[str]:
         """What is missing from the view; `slurm_clusters` is SLURM_CLUSTERS, which squeue obeys."""
         found = []
+        if self.unknown_ids:
+            found.append(f"Slurm shows no such job (any more): {', '.join(self.unknown_ids)}")
         if self.rejects:
             first = self.rejects[0].reason
             found.append(f"lines of squeue that are not understood: {len(self.rejects)} ({first})")
-        if slurm_clusters not in ("", self.cluster):
-            found.append(f"SLURM_CLUSTERS names {slurm_clusters}; this is {self.cluster} alone")
-        return found
+        elsewhere = cluster_warning(slurm_clusters, self.cluster)
+        return [*found, elsewhere] if elsewhere else found
+
+    def note_on(self, job: QueuedJob) -> str:
+        """The note for one job: of one that waits, also why the daemon has no answer about it."""
+        if job.answer or not job.is_pending or self.looks_every_s is None or self.as_of is None:
+            return self.note
+        unseen = "has not seen this job yet"
+        if job.row.submit_time < self.as_of:
+            unseen = "said nothing of this job"
+        looked = f"it looked at {moment(self.as_of)}, and looks every {self.looks_every_s:g} s"
+        return f"the gsched daemon {unseen}: {looked}"
 
     def document(self) -> dict[str, Any]:
         """As JSON; times epoch seconds, durations seconds."""
@@ -251,19 +269,42 @@ def list_queue(
 
     Raises UsageError for a filter that is none, and when `clusters` names another one.
     """
-    takes = wanted.test()
+    takes, ids = wanted.test(), wanted.named_jobs()
     client = slurm_client(settings)
     listing = client.queue(
-        "all" if wanted.wants_ended else "live",
+        "all" if wanted.wants_ended or ids else "live",  # a job that has ended is not unknown
         with_texts=True,
         all_partitions=wanted.all_partitions,
     )
     view = view_listing(settings, listing, client.config().cluster)
     _check_cluster(clusters, view.cluster)
-    jobs: Iterable[QueuedJob] = (job for job in view.jobs if takes(job.row, job.name))
+    jobs = chosen(view.jobs, takes, ids)
     if one_a_task:
         jobs = (task for job in jobs for task in job.tasks())
-    return replace(view, jobs=tuple(jobs))
+    found = tuple(jobs)
+    return replace(
+        view,
+        jobs=found,
+        note=view.note_on(found[0]) if len(found) == 1 else view.note,
+        unknown_ids=_unknown(ids, listing.rows),
+    )
+
+
+def _unknown(ids: Sequence[JobId], rows: Sequence[QueueRow]) -> tuple[str, ...]:
+    """Those of `ids` that mean no row."""
+    wanted = {job.job_id for job in ids}
+    near = [row for row in rows if row.job_id in wanted or row.raw_id in wanted]
+    return tuple(str(job) for job in ids if not any(means(job, row) for row in near))
+
+
+def chosen(
+    jobs: Iterable[QueuedJob], takes: Callable[[QueueRow, str], bool], ids: Sequence[JobId]
+) -> Iterator[QueuedJob]:
+    """The jobs that `takes` (a QueueFilter's test) takes; of an array the tasks that `ids` name."""
+    for job in jobs:
+        if takes(job.row, job.name):
+            named = [i for i in ids if means(i, job.row)] if job.row.is_unsplit_array else []
+            yield replace(job, row=part_of(job.row, named)) if named else job
 
 
 def _check_cluster(named: Iterable[str], cluster: str) -> None:
@@ -290,9 +331,8 @@ def view_queue(
     ranked nothing, squeue's own order stands, by id where squeue's is arbitrary.
     """
     at = now()
-    status = read_status(settings.status_file)
-    if status is not None and status.get("cluster") != cluster:
-        status = None
+    rows = tuple(rows)
+    status, why_none = status_for(settings, cluster, {row.user for row in rows})
     answers = status["jobs"] if status else {}
     jobs = [
         QueuedJob(row, texts.get(row.raw_id, _NO_TEXT), _answer(row, answers), at) for row in rows
@@ -303,11 +343,12 @@ def view_queue(
         jobs = _as_squeue_has_them(jobs)
     return QueueView(
         tuple(jobs),
-        _note(status, at),
+        why_none or note_about(status, at),
         cluster,
         status.get("policy") if status else None,
         status.get("as_of") if status else None,
         at,
+        looks_every_s=looks_every_s(status, at),
     )
 
 
@@ -320,19 +361,6 @@ def _as_squeue_has_them(jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
     return [
         job for _, group in groupby(jobs, alike) for job in sorted(group, key=lambda j: j.raw_id)
     ]
-
-
-def _note(status: dict[str, Any] | None, at: int) -> str:
-    if status is None:
-        return NO_DAEMON
-    if status.get("private"):
-        return "no predictions: this cluster hides users' jobs from each other (PrivateData)"
-    age_s = at - int(status.get("as_of") or 0)
-    if age_s > _STALE_ROUNDS * float(status.get("interval_s") or 30):
-        return f"predictions are {age_s} s old: the gsched daemon does not run, or fails"
-    if not status.get("acting"):
-        return "the daemon observes: this order is not Slurm's own"
-    return ""
 
 
 def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:

@@ -5,26 +5,28 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from gsched.app.named_job import named_job
+from gsched.app.array_part import means
+from gsched.app.named_job import named_job, split_ids
 from gsched.app.named_states import named_states
 from gsched.errors import DataError, UsageError
 from gsched.model.hostlist import expand
 from gsched.model.job import JobState
-from gsched.model.jobid import JobId, parse_tasks
+from gsched.model.jobid import JobId
 from gsched.slurm.records import QueueRow
 
-_BETWEEN_IDS = re.compile(r",(?![^\[]*\])")  # not the commas of 8_[1,3]
 _LIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFilter:
-    """Filters as written on the command line; empty = all. Commas stand between several words.
+    """Filters as written on the command line; ``()`` = all. Commas stand between several words.
 
-    `names` are whole names and may hold commas. `submitted_since`: epoch seconds.
+    As with squeue, one that is given without a word (``-u ""``) leaves nothing, and accounts, QOS
+    and names are the same in upper and lower case; users, partitions, reservations and licences
+    are not. `names` are whole names and may hold commas. `submitted_since`: epoch seconds.
     `all_partitions` shows hidden partitions too.
     """
 
@@ -37,6 +39,7 @@ class QueueFilter:
     job_ids: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     node_lists: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
     submitted_since: int | None = None
     pending_only: bool = False
     running_only: bool = False
@@ -47,6 +50,11 @@ class QueueFilter:
         """Whether jobs that have ended are asked for."""
         return bool(self.states)
 
+    def named_jobs(self) -> list[JobId]:
+        """The ids that are asked for. Raises UsageError for one that is none."""
+        words = (word for text in self.job_ids for word in split_ids(text))
+        return [named_job(word) for word in words if word.strip()]
+
     def test(self) -> Callable[[QueueRow, str], bool]:
         """A function that tells whether a row and its name are asked for.
 
@@ -54,21 +62,23 @@ class QueueFilter:
         """
         tests = [
             self._state_test(),
-            *_one_of(map(user_name, _words(self.users)), lambda row: row.user),
-            *_one_of(_words(self.accounts), lambda row: row.tenant),
-            *_one_of(_words(self.qos), lambda row: row.qos),
-            *_one_of(_words(self.reservations), lambda row: row.reservation),
-            *_partition_test(_words(self.partitions)),
+            *_one_of(self.users, lambda row: row.user, user_name),
+            *_one_of(self.accounts, lambda row: row.tenant.lower(), str.lower),
+            *_one_of(self.qos, lambda row: row.qos.lower(), str.lower),
+            *_one_of(self.reservations, lambda row: row.reservation),
+            *_any_of(self.partitions, lambda row: row.partitions),
+            *_any_of(self.licences, _licences),
             *_node_test(self.node_lists),
-            *_job_test(self.job_ids),
         ]
+        if self.job_ids:
+            tests.append(_job_test(self.named_jobs()))
         if self.submitted_since is not None:
             since = self.submitted_since
             tests.append(lambda row: row.submit_time >= since)
-        names = {*self.names, *_words(self.names)}
+        names = {name.lower() for name in (*self.names, *_words(self.names)) if name}
 
         def takes(row: QueueRow, name: str) -> bool:
-            return all(test(row) for test in tests) and (not names or name in names)
+            return all(test(row) for test in tests) and (not self.names or name.lower() in names)
 
         return takes
 
@@ -80,7 +90,7 @@ class QueueFilter:
         states = [word for word in _words(self.states) if word.lower() != "all"]
         if len(states) < len(_words(self.states)):
             return lambda _: True
-        if not states:  # a state that gsched does not know is shown, too
+        if not self.states:  # a state that gsched does not know is shown, too
             return lambda row: not row.state.is_terminal
         named = named_states(states)
         return lambda row: row.state.value in named or row.state_text in named
@@ -108,19 +118,30 @@ def user_name(text: str) -> str:
         return text
 
 
-def _one_of(words: Iterable[str], part: Callable[[QueueRow], str]) -> list[Test]:
-    wanted = set(words)
-    return [lambda row: part(row) in wanted] if wanted else []
+def _one_of(
+    texts: Collection[str],
+    part: Callable[[QueueRow], str],
+    spelt: Callable[[str], str] = str,
+) -> list[Test]:
+    wanted = set(map(spelt, _words(texts)))
+    return [lambda row: part(row) in wanted] if texts else []
 
 
-def _partition_test(words: list[str]) -> list[Test]:
-    wanted = set(words)
-    return [lambda row: not wanted.isdisjoint(row.partitions)] if wanted else []
+def _any_of(texts: Collection[str], parts: Callable[[QueueRow], Iterable[str]]) -> list[Test]:
+    wanted = set(_words(texts))
+    return [lambda row: not wanted.isdisjoint(parts(row))] if texts else []
 
 
-def _node_test(hostlists: Iterable[str]) -> list[Test]:
-    wanted = {host for text in hostlists for host in _hosts(text)}
-    return [lambda row: bool(row.node_list) and _shares_host(row.node_list, wanted)] * bool(wanted)
+def _licences(row: QueueRow) -> list[str]:
+    """Names of the licences that a job asks for: ``matlab`` of ``matlab:2``."""
+    return [item.partition(":")[0] for item in re.split(r"[,;|]", row.licences)]
+
+
+def _node_test(hostlists: Collection[str]) -> list[Test]:
+    wanted = {host for text in hostlists if text.strip() for host in _hosts(text)}
+    # a row whose nodes are not understood is better shown than lost
+    test: Test = lambda row: row.hosts is None or not wanted.isdisjoint(row.hosts)  # noqa: E731
+    return [test] if hostlists else []
 
 
 def _hosts(text: str) -> list[str]:
@@ -130,39 +151,13 @@ def _hosts(text: str) -> list[str]:
         raise UsageError(e.message, e.hint) from e
 
 
-def _shares_host(node_list: str, wanted: set[str]) -> bool:
-    try:
-        return not wanted.isdisjoint(expand(node_list))
-    except DataError:  # Slurm's own text that is not understood: better shown than lost
-        return True
-
-
-def _job_test(texts: Iterable[str]) -> list[Test]:
+def _job_test(ids: Iterable[JobId]) -> Test:
     wanted: dict[int, list[JobId]] = {}
-    for text in texts:
-        for word in filter(str.strip, _BETWEEN_IDS.split(text)):
-            job = named_job(word)
-            wanted.setdefault(job.job_id, []).append(job)
-    if not wanted:
-        return []
-    return [
-        lambda row: (
-            any(_means(job, row) for job in wanted.get(row.job_id, ()))
-            or any(_is_whole(job) for job in wanted.get(row.raw_id, ()))
-        )
-    ]
+    for job in ids:
+        wanted.setdefault(job.job_id, []).append(job)
 
+    def takes(row: QueueRow) -> bool:
+        named = (*wanted.get(row.job_id, ()), *wanted.get(row.raw_id, ()))
+        return any(means(job, row) for job in named)
 
-def _is_whole(job: JobId) -> bool:
-    return job.array_task is None and job.array_tasks is None and job.het_offset is None
-
-
-def _means(job: JobId, row: QueueRow) -> bool:
-    if job.het_offset is not None:
-        return row.het_offset == job.het_offset
-    if _is_whole(job):
-        return True
-    tasks = {job.array_task} if job.array_tasks is None else set(job.array_tasks)
-    if row.is_unsplit_array:
-        return not tasks.isdisjoint(parse_tasks(row.array_tasks))
-    return row.array_task in tasks
+    return takes

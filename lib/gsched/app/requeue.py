@@ -7,17 +7,17 @@ script, under the same id; what the check could not know (a job that ends just n
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gsched.app.named_job import named_job
+from gsched.app.queue_filter import own_name
 from gsched.app.wiring import slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import EXIT_REFUSED, GschedError, PermissionDeniedError, UsageError
 from gsched.model.job import JobState
-from gsched.model.jobid import JobId, parse_tasks
+from gsched.model.jobid import JobId
 from gsched.slurm.client import MAY_ACT, SlurmClient
 from gsched.slurm.records import QueueRow, SlurmConfig
 
@@ -134,7 +134,10 @@ def _units(text: str, wanted: JobId, rows: Sequence[QueueRow]) -> tuple[list[Uni
         if found and found[0].array_task is not None:
             wanted = JobId(found[0].job_id, found[0].array_task)
     if not found:
-        raise UsageError(f"Slurm knows no job {text} (any more)", "submit it again")
+        raise UsageError(
+            f"Slurm has no job {text} (any more), or it is not yours to see",
+            "`gsched queue` lists present jobs, `gsched history` past ones",
+        )
     if found[0].het_offset is not None:
         return [_het_unit(text, wanted, found)], ""
     if wanted.array_task is None and wanted.array_tasks is None and not _is_array(found):
@@ -162,18 +165,22 @@ def _array_units(text: str, wanted: JobId, rows: Sequence[QueueRow]) -> tuple[li
     already are left out: there is nothing to requeue.
     """
     own = {row.array_task: row for row in rows if row.array_task is not None}
-    together = {t for row in rows if row.is_unsplit_array for t in parse_tasks(row.array_tasks)}
+    together = [row for row in rows if row.is_unsplit_array]
+    unread = [f"[{row.array_tasks}]" for row in together if row.tasks is None]
     if wanted.array_task is None and wanted.array_tasks is None:
         chosen = [row for row in own.values() if row.state is not JobState.PENDING]
-        num_waiting = len(own) + len(together) - len(chosen)
+        num_waiting = len(own) + sum(len(row.tasks or ()) for row in together) - len(chosen)
+        waiting = " and ".join([str(num_waiting)] * bool(num_waiting) + unread)
         if not chosen:
-            raise _refusal(f"all {num_waiting} tasks of {text} wait already")
-        rest = f"; {num_waiting} wait already" if num_waiting else ""
+            raise _refusal(f"all {waiting} tasks of {text} wait already")
+        rest = f"; {waiting} wait already" if waiting else ""
         return [_checked(Unit(row.slurm_id, row)) for row in chosen], _count(text, chosen) + rest
     chosen = []
-    for task in wanted.array_tasks or (wanted.array_task,):
-        if task in together:
+    for task in wanted.tasks:
+        if any(task in (row.tasks or ()) for row in together):
             raise _refusal(f"{wanted.job_id}_{task} waits already")
+        if task not in own and unread:
+            raise _refusal(f"{wanted.job_id}_{task} may be one of {unread[0]}, which wait already")
         if task not in own:
             raise UsageError(f"Slurm knows no task {wanted.job_id}_{task} (any more)")
         chosen.append(own[task])
@@ -204,7 +211,7 @@ def _foreign(
     client: SlurmClient, config: SlurmConfig, units: Sequence[Unit]
 ) -> Iterator[GschedError]:
     """Refusals for the jobs of others, unless the caller may requeue those."""
-    me = pwd.getpwuid(os.geteuid()).pw_name
+    me = own_name()
     foreign = [unit for unit in units if unit.row.user != me]
     if not foreign or client.privilege(me) in MAY_ACT:
         return

@@ -9,7 +9,7 @@ import signal
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from gsched.daemon.clear import ClearResult, clear
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop import DaemonLoop, LoopOptions
 from gsched.daemon.query_server import QueryServer
+from gsched.daemon.query_socket import QuerySocket
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.site_factor import refuse_to_act, scale_for
 from gsched.daemon.slurm_backend import SlurmBackend
@@ -216,8 +217,8 @@ def open_daemon(
 
     `listens`: answer on the query socket meanwhile, when one is configured. Raises TryAgainError
     when another daemon runs, ConfigError when the cluster cannot be acted on, the policy needs
-    what it lacks, there is no history database, or nobody can listen on the query socket,
-    PermissionDeniedError when this user may not act.
+    what it lacks, or there is no history database, PermissionDeniedError when this user may not
+    act.
     """
     state_dir = StateDir(settings.state_dir)
     mode = "act" if acting else "observe"
@@ -264,8 +265,8 @@ def open_daemon(
             return
         munge = munge_of(live.config, os.environ)
         server = QueryServer(munge, live.client, lambda: loop.bulletin, loop.hurry)
-        with server.listening(address) as in_use:
-            loop.options = replace(options, query_address=in_use)
+        loop.query_socket = QuerySocket(server, address)
+        with loop.query_socket.kept():
             yield loop
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gsched.app.job import LiveJob, find_parts
@@ -14,16 +15,24 @@ from gsched.app.wiring import has_history, now
 from gsched.config.settings import Settings
 from gsched.errors import GschedError, UsageError
 from gsched.model.exitcode import ExitCode
-from gsched.model.job import JobState
+from gsched.model.job import JobState, finite_limit_s
 from gsched.model.jobid import JobId
 from gsched.model.past import HistoryFilter, history_document
-from gsched.slurm.records import JobDetail
+from gsched.slurm.records import JobDetail, QueueRow
 
 MAX_PAST = 200
 """Logical jobs of the history that are shown of one array."""
 
 
-def show_document(settings: Settings, job: str) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The answer as JSON, and whether the job has no time limit, which JSON does not tell."""
+
+    document: dict[str, Any]
+    is_unlimited: bool
+
+
+def show_job(settings: Settings, job: str) -> Shown:
     """Everything known of a job: of Slurm, the daemon's answer, what was asked, the history.
 
     Of an array or a het job, ``slurm`` is a part that waits, or else the first one; ``parts`` has
@@ -41,7 +50,8 @@ def show_document(settings: Settings, job: str) -> dict[str, Any]:
             "`gsched queue` lists present jobs, `gsched history` past ones",
         )
     live = next((p for p in parts if p.row.state is JobState.PENDING), parts[0] if parts else None)
-    return {
+    limit_s = live.row.time_limit_s if live else found.jobs[0].time_limit_s if found else None
+    document = {
         "job": parts[0].line.slurm_id if len(parts) == 1 else job,
         "slurm": _slurm_facts(live) if live else None,
         "parts": [_part(part) for part in parts],
@@ -49,8 +59,9 @@ def show_document(settings: Settings, job: str) -> dict[str, Any]:
         "history_source": found.source if found else None,
         "history": [history_document(past) for past in found.jobs] if found else [],
         "history_note": note,
-        "requests": _requests(settings, str(wanted), live),
+        "requests": _requests(settings, wanted, live, found),
     }
+    return Shown(document, is_unlimited=limit_s is not None and finite_limit_s(limit_s) is None)
 
 
 def _part(live: LiveJob) -> dict[str, Any]:
@@ -78,9 +89,10 @@ def _slurm_facts(live: LiveJob) -> dict[str, Any]:
         "reason": row.reason,
         "submit_time": row.submit_time,
         "eligible_time": row.eligible_time,
-        "start_time": row.start_time,
-        "end_time": row.end_time,
-        "time_limit_s": row.time_limit_s,
+        "start_time": live.line.start_time,
+        "end_time": live.line.end_time,
+        "slurm_start_time": live.line.slurm_start_time,
+        "time_limit_s": live.line.time_limit_s,
         "num_nodes": row.min_nodes,
         "num_cpus": row.num_cpus,
         "num_gpus": row.num_gpus,
@@ -92,15 +104,16 @@ def _slurm_facts(live: LiveJob) -> dict[str, Any]:
         "priority_parts": None
         if priority is None
         else {**priority.components, "site_factor": priority.site_factor, "nice": -priority.nice},
-        **_detail_facts(detail, row.state),
+        **_detail_facts(detail, row),
     }
 
 
-def _detail_facts(detail: JobDetail | None, state: JobState) -> dict[str, Any]:
+def _detail_facts(detail: JobDetail | None, row: QueueRow) -> dict[str, Any]:
     """What slurmctld knows beyond squeue; texts None where there is none."""
     if detail is None:
         return {}
-    exit_code = detail.exit_code if state.is_terminal else None
+    exit_code = detail.exit_code if row.state.is_terminal else None
+    has_run = bool(row.node_list)  # of others Slurm shows an exit code all the same
     signal = detail.exit_signal or 0
     return {
         "command": detail.command or None,
@@ -124,30 +137,39 @@ def _detail_facts(detail: JobDetail | None, state: JobState) -> dict[str, Any]:
         "last_evaluation_time": detail.last_evaluation_time,
         "exit_code": exit_code,
         "exit_signal": None if exit_code is None else signal,
-        "exit_words": None if exit_code is None else ExitCode(exit_code, signal).words,
+        "exit_words": ExitCode(exit_code, signal).words
+        if has_run and exit_code is not None
+        else None,
         "admin_comment": detail.admin_comment or None,
         "system_comment": detail.system_comment or None,
     }
 
 
-def _requests(settings: Settings, job: str, live: LiveJob | None) -> Sequence[dict[str, Any]]:
-    """What was asked of gsched, as the daemon captured it; only the database knows."""
-    if live is None or not has_history(settings):
+def _requests(
+    settings: Settings, job: JobId, live: LiveJob | None, found: Found | None
+) -> Sequence[dict[str, Any]]:
+    """What was asked of gsched, as the daemon captured it; only the database knows.
+
+    A job that has left the queue is known by the history alone, with its cluster.
+    """
+    if not has_history(settings):
         return []
+    clusters = [past.key.cluster for past in found.jobs] if found else []
+    if live is not None:
+        clusters = [live.cluster.config.cluster]
     try:
-        return captured_requests(settings, job, live.cluster.config.cluster)
+        return [
+            request
+            for cluster in dict.fromkeys(clusters)
+            for request in captured_requests(settings, job, cluster)
+        ]
     except GschedError:
         return []  # the note on the history says why
 
 
 def _history(settings: Settings, wanted: JobId) -> tuple[Found | None, str]:
     """Logical jobs of that id with their attempts, newest first; and what is to be said of them."""
-    chosen = HistoryFilter(
-        job_id=wanted.job_id,
-        array_task=wanted.array_task,
-        het_offset=wanted.het_offset,
-        limit=MAX_PAST,
-    )
+    chosen = HistoryFilter.of_job(wanted, limit=MAX_PAST)
     try:
         found = find_jobs(settings, chosen, now())
     except GschedError as error:
@@ -155,5 +177,5 @@ def _history(settings: Settings, wanted: JobId) -> tuple[Found | None, str]:
     if len(found.jobs) == MAX_PAST:
         return found, f"the history may have more: gsched history -j {wanted.job_id}"
     if found.source != "database":
-        return found, f"no history database on this host: past attempts are of {found.source}"
+        return found, f"{found.no_database}: past attempts are of {found.source}"
     return found, ""

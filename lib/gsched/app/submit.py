@@ -13,14 +13,15 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gsched.app.nested_submit import without_outer_job
-from gsched.errors import GschedError, UsageError
+from gsched.errors import ConfigError, GschedError, UsageError
 from gsched.jobscript.command_line import SBATCH, Grammar, Kind, Word, scan
 from gsched.jobscript.directives import Directives, read_directives
-from gsched.jobscript.requests import Otherwise, read_options
+from gsched.jobscript.requests import Otherwise, SubmitOptions, check_names, read_options
 from gsched.model.job import Wants
 from gsched.slurm import wire
 from gsched.slurm.run import run
@@ -29,8 +30,10 @@ ASKS_ONLY = {"help", "usage", "version"}
 """Options of sbatch after which it does nothing else."""
 
 STDIN = 0
+_NO_FILE = 0
 
 _NOTHING = Wants()
+_AWAY = Wants(opt_out=True)
 
 _HELP_TIMEOUT_S = 10.0
 _FLAG_IS_SET = re.compile(r"|yes|0*[1-9][0-9]*")
@@ -44,9 +47,9 @@ class Submission:
 
     `wants` is what the job's comment asks for. `wait_s` and `otherwise`: how
     long to wait for gsched's answer (None: not at all), and what becomes of the job without a good
-    one. `piped` is what was read from an open file and shall be readable there once more: the
-    file's number and the bytes. `script` is the text of the job script, None with ``--wrap`` or
-    when it could not be read.
+    one. `as_user` is the value of ``--uid``, '' without one. `piped` is what was read from an open
+    file and shall be readable there once more: the file's number and the bytes. `script` is the
+    text of the job script, None with ``--wrap`` or when it could not be read.
     """
 
     argv: tuple[str, ...]
@@ -55,6 +58,7 @@ class Submission:
     wants: Wants = _NOTHING
     wait_s: float | None = None
     otherwise: Otherwise = "best-effort"
+    as_user: str = ""
     piped: tuple[int, bytes] | None = None
     script_name: str = ""
     script: str | None = None
@@ -67,24 +71,26 @@ def prepare(
     read_open_file: Callable[[int], bytes],
     now: int,
     *,
-    opts_out: bool = False,
+    opts_out: Callable[[], bool] = lambda: False,
 ) -> Submission:
     """The submission that the words after ``gsched submit`` stand for.
 
     `read_open_file` is called with its number when the script comes from an open file: standard
     input, or a pipe that the shell has opened (``<(…)``). `now` is the time that times are relative
-    to, `opts_out` the user's standing wish (``submit.opt_out``). Raises UsageError for what is
-    wrong with gsched's own options.
+    to. `opts_out` gives the user's standing wish (``submit.opt_out``), or raises ConfigError: as
+    nobody knows it then, gsched keeps away from the job, and ConfigError comes on when more is
+    asked. Raises UsageError for what is wrong with gsched's own options.
     """
     words = scan_sbatch(args)
     clean_environ, scrubbed = without_outer_job(environ)
     if any(word.kind is Kind.OPTION and word.name in ASKS_ONLY for word in words):
         return Submission(("sbatch", *_assembled(args, words, None)), clean_environ)
+    own = [word for word in words if word.kind is Kind.OWN]
+    check_names(own)  # before a script is looked for that may be such an option's value
     script = _Script.find(words, environ, read_open_file)
     directives = read_directives(script.text or "", script.name)
     sections = [scan_sbatch(section, stops=False) for section in directives.sbatch]
-    own = [word for word in words if word.kind is Kind.OWN]
-    options = read_options(own, directives.gsched, script.name, now, opts_out=opts_out)
+    options = _options(own, directives, script.name, now, opts_out)
     is_test = _has(words, "test-only")
     if options.wait_s is not None and not is_test:
         _check_waiting(words, sections[0], clean_environ)
@@ -100,11 +106,31 @@ def prepare(
         wants=options.wants,
         wait_s=None if is_test else options.wait_s,
         otherwise=options.otherwise,
+        as_user=_first_value(words, sections, "uid"),
         piped=script.piped,
         script_name=script.name,
         script=script.text,
         warnings=tuple(warnings),
     )
+
+
+def _options(
+    own: Sequence[Word],
+    directives: Directives,
+    name: str,
+    now: int,
+    opts_out: Callable[[], bool],
+) -> SubmitOptions:
+    given = (own, directives.gsched, name, now)
+    try:
+        return read_options(*given, opts_out=opts_out())
+    except ConfigError as error:
+        asked = read_options(*given)
+        if asked.wait_s is not None or asked.wants not in (_NOTHING, _AWAY):
+            raise
+        kept_away = read_options(*given, opts_out=True)
+        warning = f"the job is submitted as with --gs-none, for {error.message}"
+        return replace(kept_away, warnings=(*kept_away.warnings, warning))
 
 
 # -- sbatch's grammar ----------------------------------------------------------------------------
@@ -179,8 +205,12 @@ def _assembled(args: Sequence[str], words: Sequence[Word], comment: str | None) 
 
 def first_comment(words: Sequence[Word], sections: Sequence[Sequence[Word]]) -> str:
     """The user's own comment on the job (of a heterogeneous one: its leader), '' for none."""
-    typed = _value(words, "comment")
-    return (_value(sections[0], "comment") if typed is None else typed) or ""
+    return _first_value(words, sections, "comment")
+
+
+def _first_value(words: Sequence[Word], sections: Sequence[Sequence[Word]], option: str) -> str:
+    typed = _value(words, option)
+    return (_value(sections[0], option) if typed is None else typed) or ""
 
 
 # -- the script ----------------------------------------------------------------------------------
@@ -212,11 +242,12 @@ class _Script:
             shown = "standard input" if number == STDIN else name or ""
             return cls(shown, data.decode("utf-8", "surrogateescape"), (number, data))
         path = find_script(name or "", _value(words, "chdir"), environ)
-        try:
-            text = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else None
-        except OSError:
-            text = None
-        is_unseen = path.exists() and not path.is_file() and not path.is_dir()
+        mode = _mode(path)
+        text = None
+        if stat.S_ISREG(mode):
+            with suppress(OSError):
+                text = path.read_bytes().decode("utf-8", "surrogateescape")
+        is_unseen = mode != _NO_FILE and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
         return cls(name or "", text, is_unseen=is_unseen)
 
 
@@ -225,9 +256,21 @@ def find_script(name: str, chdir: str | None, environ: Mapping[str, str]) -> Pat
     if not name.startswith(("/", ".")):
         for folder in (chdir or ".", *environ.get("PATH", "").split(":")):
             path = Path(folder, name)
-            if path.is_file() and os.access(path, os.R_OK):
+            if stat.S_ISREG(_mode(path)) and os.access(path, os.R_OK):
                 return path
     return Path(name)
+
+
+def _mode(path: Path) -> int:
+    """The file's type and mode; _NO_FILE for one that cannot be seen, for whatever reason.
+
+    A closed folder on PATH, a name that is too long, a dead file system: sbatch says what it thinks
+    of them.
+    """
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return _NO_FILE
 
 
 def _open_file(name: str) -> int | None:

@@ -21,10 +21,10 @@ from gsched.app.past import one_job
 from gsched.app.past_sources import Source, find_jobs
 from gsched.app.wiring import has_history, now, slurm_client
 from gsched.config.settings import Settings
-from gsched.errors import UnavailableError, UsageError
+from gsched.errors import NoAccountingError, UnavailableError, UsageError
 from gsched.model.exitcode import ExitCode
 from gsched.model.history import AttemptRecord
-from gsched.model.job import UNLIMITED_S, JobState
+from gsched.model.job import JobState, finite_limit_s
 from gsched.model.jobid import JobId
 from gsched.model.past import HistoryFilter, HistoryJob, logical_jobs
 from gsched.slurm.parse_usage import StepUsage, UsageRecord
@@ -55,9 +55,8 @@ class Efficiency:
 
     @property
     def time_limit_s(self) -> int | None:
-        """The time limit; None without one."""
-        limit_s = self.last.time_limit_s
-        return None if limit_s is None or limit_s >= UNLIMITED_S else limit_s
+        """The time limit; None without one, and where nobody has told."""
+        return finite_limit_s(self.last.time_limit_s)
 
     @property
     def unused_limit_s(self) -> int | None:
@@ -155,17 +154,13 @@ def usage_of(settings: Settings, job: str) -> UsageReport:
     wanted = one_job(job)
     client = slurm_client(settings)
     try:
-        has_slurmdbd = client.config().has_slurmdbd
-    except UnavailableError:
-        if not has_history(settings):
-            raise
-        has_slurmdbd = False  # what the database knows is better than nothing
-    if has_slurmdbd:
         records, rejects = client.usage([_asked(wanted)])
         jobs = _chained(wanted, records)
         report = UsageReport(job, "sacct", True, jobs, len(rejects))
-    else:
-        report = _without_sacct(settings, job, wanted)
+    except UnavailableError as error:
+        if not isinstance(error, NoAccountingError) and not has_history(settings):
+            raise
+        report = _without_sacct(settings, job, wanted)  # what others know is better than nothing
     if not report.jobs:
         raise UsageError(
             f"nothing is known of job {job}: it does not exist, or is not yours to see",
@@ -218,9 +213,7 @@ def _attempt_record(record: UsageRecord) -> AttemptRecord:
 
 
 def _without_sacct(settings: Settings, job: str, wanted: JobId) -> UsageReport:
-    chosen = HistoryFilter(
-        job_id=wanted.job_id, array_task=wanted.array_task, het_offset=wanted.het_offset
-    )
+    chosen = HistoryFilter.of_job(wanted)
     found = find_jobs(settings, chosen, now())
     newest: dict[str, HistoryJob] = {}
     for past in found.jobs:
@@ -322,8 +315,8 @@ def total(jobs: Sequence[Efficiency]) -> dict[str, Any]:
 
 
 def exit_words(record: UsageRecord) -> str | None:
-    """What the exit code means; None while there is none."""
-    if record.exit_code is None or not record.state.is_terminal:
+    """What the exit code means; None while there is none, and of a job that never ran."""
+    if record.exit_code is None or not record.state.is_terminal or record.start_time is None:
         return None
     return ExitCode(record.exit_code, record.exit_signal or 0).words
 

@@ -49,7 +49,8 @@ def _state(job: Efficiency) -> str:
     last = job.last
     words = exit_words(last)
     if words is None or not (last.exit_code or last.exit_signal):
-        return last.state_text
+        never_ran = last.state.is_terminal and last.start_time is None
+        return f"{last.state_text} (never ran)" if never_ran else last.state_text
     return f"{last.state_text} ({words})"
 
 
@@ -69,9 +70,10 @@ def _ran(job: Efficiency) -> str:
     if last.start_time is None:
         return "not yet" if not last.state.is_terminal else "never"
     text = short_time(last.elapsed_s)
-    if job.time_limit_s is None:
-        return f"{text}; no time limit"
     so_far = "" if last.state.is_terminal else " so far"
+    if job.time_limit_s is None:
+        known = "" if last.time_limit_s is None else "; time limit UNLIMITED"
+        return f"{text}{so_far}{known}"
     share = percent(last.elapsed_s / job.time_limit_s) if job.time_limit_s else "all"
     return f"{text}{so_far} of the time limit {short_time(job.time_limit_s)} ({share})"
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gsched.app.asks import ask_words, free_words
 from gsched.app.job import LiveJob
-from gsched.app.queue import NO_DAEMON
 from gsched.app.queue_filter import own_name
-from gsched.explain.policy_reasons import policy_reason, prediction_source
+from gsched.explain.policy_reasons import policy_reason, prediction_words
+from gsched.explain.slurm_reasons import explain_reason, is_held, never_starts_there
 from gsched.explain.words import count
-from gsched.model.cluster import NodeView
-from gsched.model.job import JobState
+from gsched.model.job import JobState, finite_limit_s
+from gsched.slurm.parse_limits import NodeDemand
 from gsched.slurm.records import QueueRow
 
 
@@ -28,13 +28,13 @@ class WhyLine:
     at: int | None = None
 
 
-def waiting_lines(live: LiveJob) -> list[WhyLine]:
-    """The lines about a job that waits and can start."""
+def waiting_lines(live: LiveJob, demand: NodeDemand | None) -> list[WhyLine]:
+    """The lines about a job that waits and can start; `demand` is what each node must give."""
     row = live.row
-    lines = [WhyLine("asks for", ask_words(row) + _free_words(live))]
-    if row.priority > 0:  # a held job is behind nobody
+    lines = [WhyLine("asks for", f"{ask_words(live)}; {free_words(live, demand)}")]
+    if not is_held_job(row):  # a held job is behind nobody, and waits for nobody's end
         lines.append(WhyLine("ahead of it", _ahead_words(ahead_of(live))))
-    lines += _next_to_end(live)
+        lines += _next_to_end(live)
     if row.start_time:
         if row.reason == "BeginTime":
             lines.append(WhyLine("not before", "its earliest start", at=row.start_time))
@@ -43,24 +43,17 @@ def waiting_lines(live: LiveJob) -> list[WhyLine]:
     return lines + order_lines(live)
 
 
-def ask_words(row: QueueRow) -> str:
-    """What a job asks for, in short."""
-    nodes = count(row.min_nodes, "node")
-    what = count(row.num_gpus, "GPU") if row.num_gpus else count(row.num_cpus, "CPU")
-    return f"{what} on {nodes}"
+def never_looked_at(row: QueueRow) -> bool:
+    """Whether Slurm says itself that a waiting job is held, or cannot start as it is."""
+    reason = explain_reason(row.reason)
+    if len(row.partitions) == 1 and never_starts_there(reason):
+        return True
+    return is_held(reason) or reason.code == "DependencyNeverSatisfied"
 
 
-def _free_words(live: LiveJob) -> str:
-    """Free GPUs, for a job that asks for some."""
-    row = live.row
-    if not row.num_gpus:
-        return ""
-    free = sum(n.num_gpus - n.gpus_used for n in live.cluster.nodes if _could_serve(n, row))
-    return f"; {count(free, 'GPU')} free in {','.join(row.partitions)} now"
-
-
-def _could_serve(node: NodeView, row: QueueRow) -> bool:
-    return node.is_usable and bool(set(node.partitions) & set(row.partitions))
+def is_held_job(row: QueueRow) -> bool:
+    """Whether nobody looks at a job until it is released."""
+    return row.priority == 0 or is_held(explain_reason(row.reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +88,11 @@ def _hides_jobs(live: LiveJob) -> bool:
 def ahead_of(live: LiveJob) -> Ahead | None:
     """Waiting jobs of its partitions with a higher priority; None where they are hidden.
 
-    By Slurm's own priority: jobs that gsched leaves alone (arrays, others' values) count too.
+    By Slurm's own priority: jobs that gsched leaves alone (arrays, others' values) count too, held
+    ones and those that Slurm itself says cannot start do not. None for a held job, which nobody
+    looks at.
     """
-    if _hides_jobs(live):
+    if is_held_job(live.row) or _hides_jobs(live):
         return None
     mine = (-live.row.priority, live.row.raw_id)
     ahead = [
@@ -105,6 +100,7 @@ def ahead_of(live: LiveJob) -> Ahead | None:
         for line in live.cluster.queue.jobs
         if line.is_pending
         and line.row.priority > 0  # not held
+        and not never_looked_at(line.row)
         and (-line.row.priority, line.raw_id) < mine
         and set(line.row.partitions) & set(live.row.partitions)
     ]
@@ -128,18 +124,22 @@ def _ahead_words(ahead: Ahead | None) -> str:
 
 
 def next_to_end(live: LiveJob) -> QueueRow | None:
-    """The running job of its partitions whose time limit ends it first; None without one.
+    """The running job on nodes of its partitions whose limit ends it first; None without one.
 
-    Of a job that asks for GPUs, one that holds some. None where others' jobs are hidden.
+    For a job that asks for GPUs, one that holds some. None for a held job, and where others' jobs
+    are hidden.
     """
-    if _hides_jobs(live):
+    if is_held_job(live.row) or _hides_jobs(live):
         return None
+    nodes = {n.name for n in live.cluster.nodes if set(n.partitions) & set(live.row.partitions)}
     running = [
         row
         for row in live.cluster.rows
         if row.state is JobState.RUNNING
         and row.end_time is not None
-        and set(row.partitions) & set(live.row.partitions)
+        and finite_limit_s(row.time_limit_s)
+        is not None  # of others Slurm shows an end all the same
+        and nodes & (row.hosts or frozenset())
         and (row.num_gpus > 0 or not live.row.num_gpus)
     ]
     return min(running, key=lambda row: row.end_time or 0, default=None)
@@ -149,7 +149,7 @@ def _next_to_end(live: LiveJob) -> list[WhyLine]:
     row = next_to_end(live)
     if row is None:
         return []
-    held = count(row.num_gpus, "GPU") if row.num_gpus else count(row.num_cpus, "CPU")
+    held = count(row.num_gpus, "GPU") if live.row.num_gpus else count(row.num_cpus, "CPU")
     words = f"{row.slurm_id} on {row.node_list} then gives back {held} at the latest: its limit"
     return [WhyLine("next to end", words, at=row.end_time)]
 
@@ -159,16 +159,16 @@ def order_lines(live: LiveJob) -> list[WhyLine]:
     line, answer, note = live.line, live.line.answer, live.cluster.queue.note
     lines: list[WhyLine] = []
     if not answer:
-        lines.append(WhyLine("order", note or NO_DAEMON))
+        lines.append(WhyLine("order", live.cluster.queue.note_on(line)))
     elif answer.get("excluded"):
         detail = answer["excluded"].get("detail")
         lines.append(WhyLine("order", f"gsched leaves it alone: {detail}"))
-    elif line.rank:
-        reason = answer.get("reason") or {}
-        text = policy_reason(reason.get("code", ""), reason.get("params", {}))
-        lines.append(WhyLine("order", f"rank {line.rank['position']} of {line.rank['of']}: {text}"))
+    elif answer.get("reason"):
+        text = policy_reason(answer["reason"]["code"], answer["reason"]["params"])
+        place = f"rank {line.rank['position']} of {line.rank['of']}: " if line.rank else ""
+        lines.append(WhyLine("order", place + text))
     if answer.get("duration_s"):
-        lines.append(WhyLine("predicted", _predicted(answer["duration_s"])))
+        lines.append(WhyLine("predicted", prediction_words(answer["duration_s"])))
     if live.priority:
         foreign = (answer.get("excluded") or {}).get("code") == "foreign-site-factor"
         name = "SiteFactor (another hand's)" if foreign else "gsched"
@@ -178,17 +178,9 @@ def order_lines(live: LiveJob) -> list[WhyLine]:
             "nice": -live.priority.nice,
         }
         shown = ", ".join(f"{name} {value:+}" for name, value in parts.items() if value)
-        lines.append(WhyLine("priority", f"{live.priority.total} = {shown or 'no factor counts'}"))
+        is_exact = sum(parts.values()) == live.priority.total  # sprio rounds each part
+        words = f"{'=' if is_exact else '≈'} {shown}" if shown else "= no factor counts"
+        lines.append(WhyLine("priority", f"{live.priority.total} {words}"))
     if note and answer:
         lines.append(WhyLine("note", note))
     return lines
-
-
-def _predicted(duration: dict[str, Any]) -> str:
-    quantiles: Sequence[Any] = duration.get("quantiles") or []
-    text = f"{float(duration['mean']):.0f} s"
-    if len(quantiles) >= 2:
-        (low_p, low), (high_p, high) = quantiles[0], quantiles[-1]
-        text += f" ({100 * (high_p - low_p):.0f} %: {low:.0f}–{high:.0f} s)"
-    source = prediction_source(str(duration.get("source")), int(duration.get("similar_jobs") or 0))
-    return f"{text}, {source}"

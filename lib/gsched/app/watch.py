@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gsched.app.queue import QueueView, view_listing
+from gsched.app.queue import QueueView, chosen, view_listing
 from gsched.app.queue_filter import QueueFilter
 from gsched.app.wiring import slurm_client
 from gsched.config.settings import Settings
@@ -38,7 +38,7 @@ class QueueWatch:
         """Raises UsageError for a filter that is none."""
         self._settings = settings
         self._wanted = wanted
-        self._takes = wanted.test()
+        self._takes, self._ids = wanted.test(), wanted.named_jobs()
         # the view itself says that an answer is late, and comes again
         self._client = slurm_client(settings, lambda _: None, asks_again=False)
         self._cluster = ""
@@ -52,7 +52,7 @@ class QueueWatch:
             all_partitions=self._wanted.all_partitions,
         )
         view = view_listing(self._settings, listing, self._cluster)
-        jobs = tuple(job for job in view.jobs if self._takes(job.row, job.name))
+        jobs = tuple(chosen(view.jobs, self._takes, self._ids))
         return Look(replace(view, jobs=jobs), count_nodes(self._client.nodes()))
 
 

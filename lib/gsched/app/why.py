@@ -17,8 +17,7 @@ from gsched.explain.never import Block
 from gsched.explain.slurm_reasons import explain_reason
 from gsched.explain.words import count
 from gsched.model.exitcode import ExitCode
-from gsched.model.job import JobState
-from gsched.model.jobid import parse_tasks
+from gsched.model.job import JobState, finite_limit_s
 
 _VERDICTS = {
     JobState.RUNNING: "running",
@@ -113,13 +112,18 @@ def _not_waiting(live: LiveJob) -> list[WhyLine]:
     if row.start_time and row.node_list:
         lines.append(WhyLine("started", f"waited {live.line.waited_s} s", at=row.start_time))
     if state in {JobState.RUNNING, JobState.SUSPENDED} and row.end_time:
-        lines.append(WhyLine("ends", "at the latest: its time limit", at=row.end_time))
+        if finite_limit_s(row.time_limit_s) is None:
+            lines.append(WhyLine("ends", "by itself: its time limit is UNLIMITED, or unknown"))
+        else:
+            lines.append(WhyLine("ends", "at the latest: its time limit", at=row.end_time))
     if state.is_terminal and row.end_time:
         lines.append(WhyLine("ended", _exit_words(live), at=row.end_time))
     return lines
 
 
 def _exit_words(live: LiveJob) -> str:
+    if not live.row.node_list:
+        return "it never ran"  # Slurm shows an exit code all the same
     detail = live.cluster.client.job_detail(live.row.raw_id)
     if detail is None or detail.exit_code is None:
         return "Slurm does not tell its exit code"
@@ -163,8 +167,8 @@ def _most_hopeless(waiting: Sequence[LiveJob], *, all_parts: bool) -> tuple[Live
 
 
 def num_tasks(live: LiveJob) -> int:
-    """How many tasks a row stands for."""
-    return len(parse_tasks(live.row.array_tasks)) if live.row.is_unsplit_array else 1
+    """How many tasks a row stands for: at least one, where its expression is not understood."""
+    return len(live.row.tasks or ()) or 1
 
 
 def _analysis_lines(live: LiveJob, analysis: Analysis, what: str = "") -> list[WhyLine]:
@@ -183,14 +187,14 @@ def _analysis_lines(live: LiveJob, analysis: Analysis, what: str = "") -> list[W
     lines += _dependency_lines(analysis)
     lines += [WhyLine("besides", block.words) for block in analysis.blocks[1:]]
     lines += [WhyLine("what to do", block.advice) for block in analysis.blocks if block.advice]
-    return lines + waiting_lines(live)
+    return lines + waiting_lines(live, analysis.demand)
 
 
 def _dependency_lines(analysis: Analysis) -> list[WhyLine]:
     found = analysis.dependencies
     lines = [WhyLine("depends on", item.words) for item in found.items]
     if found.any_is_enough:
-        lines.append(WhyLine("depends on", "any one of these is enough"))
+        lines.insert(0, WhyLine("depends on", "any one of these:"))
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from gsched.slurm.client import CommandClient
 
 if TYPE_CHECKING:
     from gsched_sql import History
+
+
+UNREADABLE_HISTORY = "this host's history database is not readable for you"
 
 
 def now() -> int:
@@ -42,7 +46,20 @@ def open_history(settings: Settings) -> History:
 
 def has_history(settings: Settings) -> bool:
     """Whether a history database seems to be there (a user on a login node has none)."""
+    return not why_no_history(settings)
+
+
+def why_no_history(settings: Settings) -> str:
+    """Why no history database can be read here, in words; "" where one seems to be there."""
     if settings.database.url and not settings.database.url.startswith("sqlite"):
-        return True
+        return ""
     path = Path(settings.database_url.removeprefix("sqlite:///"))
-    return os.access(path, os.R_OK) and path.is_file()
+    try:
+        is_there = stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        return UNREADABLE_HISTORY
+    except OSError:
+        is_there = False
+    if not is_there:
+        return "no history database on this host"
+    return "" if os.access(path, os.R_OK) else UNREADABLE_HISTORY

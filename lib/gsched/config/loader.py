@@ -83,7 +83,7 @@ def variable(key: str) -> str:
 def _files(environ: Mapping[str, str]) -> list[Path]:
     only = environ.get(CONFIG_VARIABLE)
     if only:
-        if not Path(only).is_file():
+        if not os.path.isfile(only):  # noqa: PTH113 - also where its folder is closed
             raise ConfigError(
                 f"{CONFIG_VARIABLE} names {only}, which is no file",
                 "correct the path, or unset the variable to use the usual files",
@@ -94,7 +94,18 @@ def _files(environ: Mapping[str, str]) -> list[Path]:
         candidates.append(Path(environ["XDG_CONFIG_HOME"]) / "gsched" / "gsched.toml")
     elif environ.get("HOME"):
         candidates.append(Path(environ["HOME"]) / ".config" / "gsched" / "gsched.toml")
-    return [path for path in candidates if os.path.lexists(path)]
+    return [path for path in candidates if _may_exist(path)]
+
+
+def _may_exist(path: Path) -> bool:
+    """False only when there surely is no such file: another is read, which says what is wrong."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -71,7 +71,8 @@ class DaemonSettings:
     opt-out of a job already known is seen."""
     query_listen: str = ""
     """host:port on which the daemon answers gsched's clients (munge proves who asks and who
-    answers); empty = only by its status file."""
+    answers); empty = only by its status file. Where it cannot listen there (the port is in use) the
+    daemon goes on without, says so, and tries again each round."""
     query_address: str = ""
     """host:port at which clients on other hosts reach query_listen; empty = they read the status
     file only."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gsched.daemon.locks import StateDir
+from gsched.daemon.query_socket import QuerySocket
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.status_file import Bulletin, describe, publish
 from gsched.engine.ports import Clock, Predictor
@@ -31,15 +32,11 @@ _MOST_BACKOFF = 20  # rounds' worth of waiting while Slurm does not answer
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """What the admin asked for: act or observe, seconds between rounds, where to answer.
-
-    `query_address` is where the query socket listens, '' for nowhere.
-    """
+    """What the admin asked for: act or observe, seconds between rounds, where to answer."""
 
     acting: bool
     interval_s: float
     status_file: Path
-    query_address: str = ""
 
 
 class DaemonLoop:
@@ -63,6 +60,7 @@ class DaemonLoop:
         self.clock = clock
         self.requests = requests
         self.bulletin: Bulletin | None = None
+        self.query_socket: QuerySocket | None = None
         self._ended = False
         self._wake = threading.Event()
         self._round_began = -EARLY_ROUND_S
@@ -90,12 +88,20 @@ class DaemonLoop:
         else:
             halted = self.state_dir.halted()
             result = self.runner.run(acting=False)
-        options = self.options
-        self.bulletin = describe(
-            result, config, options.interval_s, halted, self.requests, options.query_address
-        )
-        publish(options.status_file, self.bulletin)
+        self._tell(result, config, halted)
         return result
+
+    def _tell(self, result: RoundResult, config: SlurmConfig, halted: str | None) -> None:
+        """Publish what the round has to say, for questions and in the status file."""
+        address = problem = ""
+        if self.query_socket is not None:
+            self.query_socket.keep()
+            address, problem = self.query_socket.address, self.query_socket.problem
+        interval_s = self.options.interval_s
+        self.bulletin = describe(
+            result, config, interval_s, halted, self.requests, address, problem
+        )
+        publish(self.options.status_file, self.bulletin)
 
     def run(self, after_round: Callable[[RoundResult], None]) -> None:
         """Rounds every `interval_s` seconds, or when one is asked for, until `end`."""

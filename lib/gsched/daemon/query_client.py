@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import socket
+import time
 from typing import Any
 
 from gsched.config.address import parse_address
@@ -20,6 +21,8 @@ from gsched.daemon.status_file import parse_status
 from gsched.errors import ConfigError, DataError, PermissionDeniedError, UnavailableError
 from gsched.slurm.munge import Munge, munge_of, slurm_user_uid
 from gsched.slurm.records import SlurmConfig
+
+_LEAST_S = 0.05
 
 
 class QueryClient:
@@ -42,16 +45,20 @@ class QueryClient:
         munge = munge_of(config, os.environ)
         return cls(settings.query_address, munge, _trusted_uids(settings, config))
 
-    def ask(self, *jobs: str, timeout_s: float = 10.0) -> dict[str, Any]:
+    def ask(self, *jobs: str, own: bool = False, timeout_s: float = 10.0) -> dict[str, Any]:
         """The daemon's status document, with the jobs asked for that this user may see.
 
-        Raises UnavailableError when nobody answers or there is no munge on this host,
-        PermissionDeniedError when the answer is not from somebody who may give it, DataError
+        `own`: also the user's own ones, MAX_OWN_JOBS at most. `timeout_s` bounds the whole, but
+        for the look-up of a host's name. Raises UnavailableError when nobody answers or there is no
+        munge on this host, TryAgainError when there is no answer in time or this user asks too
+        often, PermissionDeniedError when the answer is not from somebody who may give it, DataError
         when it makes no sense.
         """
-        question = Question.about(*jobs)
-        credential = self._munge.encode(question.to_json())
-        decoded = self._munge.decode(self._exchange(credential, timeout_s))
+        until = time.monotonic() + timeout_s
+        question = Question.about(*jobs, own=own)
+        credential = self._munge.encode(question.to_json(), timeout_s=_left_s(until))
+        answer = self._exchange(credential, until)
+        decoded = self._munge.decode(answer, timeout_s=_left_s(until))
         if decoded.uid not in self._trusted:
             raise PermissionDeniedError(
                 f"what listens at {self._address} is not gsched's daemon: user {decoded.uid} "
@@ -63,12 +70,12 @@ class QueryClient:
             raise DataError(f"the daemon at {self._address} gave an answer that makes no sense")
         return document
 
-    def _exchange(self, line: str, timeout_s: float) -> str:
+    def _exchange(self, line: str, until: float) -> str:
         address = parse_address(self._address)
         try:
-            with socket.create_connection(address, timeout=timeout_s) as connection:
-                send_line(connection, line, timeout_s)
-                return read_line(connection, MAX_ANSWER_BYTES, timeout_s)
+            with socket.create_connection(address, timeout=_left_s(until)) as connection:
+                send_line(connection, line, _left_s(until))
+                return read_line(connection, MAX_ANSWER_BYTES, _left_s(until))
         except OSError as error:
             raise UnavailableError(
                 f"no daemon answers at {self._address}: {error.strerror or error}"
@@ -78,6 +85,11 @@ class QueryClient:
                 f"the daemon at {self._address} gave no answer: {error.message}",
                 "its log says why: too many askers, another munge key, or clocks that differ",
             ) from None
+
+
+def _left_s(until: float) -> float:
+    """Seconds until then; never so few that a time-out would mean "do not wait at all"."""
+    return max(_LEAST_S, until - time.monotonic())
 
 
 def _trusted_uids(settings: DaemonSettings, config: SlurmConfig) -> frozenset[int]:

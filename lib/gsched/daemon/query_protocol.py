@@ -15,14 +15,17 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from gsched.errors import DataError, UnavailableError
+from gsched.errors import DataError, TryAgainError, UnavailableError
 
 VERSION = 1
 MAX_QUESTION_BYTES = 16 * 1024
 MAX_ANSWER_BYTES = 2 * 1024 * 1024
 """munge carries at most 1 MiB, and writes it in base64."""
-MAX_JOBS = 100
+MAX_JOBS = 20
 """Jobs that one question may name."""
+MAX_OWN_JOBS = 500
+"""Of so many jobs of their own an asker is told at once, waiting ones first; they fit into one
+credential."""
 
 _JOB = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
 _NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -30,19 +33,24 @@ _NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: about `jobs` (Slurm's ids), and always about the daemon."""
+    """What is asked: about `jobs` (Slurm's ids), and always about the daemon.
+
+    `own`: about all jobs of the asker as well, the first MAX_OWN_JOBS of them.
+    """
 
     jobs: tuple[str, ...]
     nonce: str
+    own: bool = False
 
     @classmethod
-    def about(cls, *jobs: str) -> Question:
+    def about(cls, *jobs: str, own: bool = False) -> Question:
         """A new question about these jobs; without any, about the daemon alone."""
-        return cls(jobs, secrets.token_hex(16))
+        return cls(jobs, secrets.token_hex(16), own)
 
     def to_json(self) -> str:
         """The payload of the credential."""
-        return json.dumps({"version": VERSION, "jobs": self.jobs, "nonce": self.nonce})
+        asked = {"version": VERSION, "jobs": self.jobs, "nonce": self.nonce, "own": self.own}
+        return json.dumps(asked)
 
 
 def read_question(payload: str) -> Question:
@@ -53,7 +61,7 @@ def read_question(payload: str) -> Question:
         raise DataError("not a question")
     if not isinstance(jobs, list) or len(jobs) > MAX_JOBS or not all(map(_is_job, jobs)):
         raise DataError("not a list of job ids")
-    return Question(tuple(jobs), nonce)
+    return Question(tuple(jobs), nonce, found.get("own") is True)
 
 
 def answer_payload(question: Question, document: dict[str, Any]) -> str:
@@ -62,11 +70,21 @@ def answer_payload(question: Question, document: dict[str, Any]) -> str:
     return json.dumps(answer, allow_nan=False)
 
 
+def busy_payload(question: Question) -> str:
+    """What is said to somebody who asks too often."""
+    return json.dumps({"version": VERSION, "nonce": question.nonce, "busy": True})
+
+
 def read_answer(payload: str, question: Question) -> str:
-    """The document, as JSON, that answers `question`. Raises DataError for any other answer."""
+    """The document, as JSON, that answers `question`.
+
+    Raises DataError for an answer to any other, TryAgainError when the daemon is busy.
+    """
     found = _object(payload)
     if found.get("nonce") != question.nonce:
         raise DataError("the answer is not to this question")
+    if found.get("busy") is True:
+        raise TryAgainError("the daemon is busy: this user asks too often")
     return json.dumps(found.get("document"))
 
 

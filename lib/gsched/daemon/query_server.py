@@ -2,7 +2,8 @@
 
 Threads beside the rounds, which only read the last round's bulletin. Whoever connects is hostile
 until munge has named them: a question is short, must come within seconds, and few connections are
-served at a time, so that nobody can hold up a round.
+served at a time, so that nobody can hold up a round. Who has not asked yet makes room for who comes
+later, so that no flood of silent ones shuts the others out; who asks too often is told to wait.
 """
 
 from __future__ import annotations
@@ -14,29 +15,34 @@ import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gsched.config.address import parse_address
 from gsched.daemon.query_protocol import (
+    MAX_OWN_JOBS,
     MAX_QUESTION_BYTES,
     Question,
     answer_payload,
+    busy_payload,
     read_line,
     read_question,
     send_line,
 )
-from gsched.daemon.status_file import Bulletin, find_job
-from gsched.errors import ConfigError, GschedError, UnavailableError
+from gsched.daemon.query_rates import AskerRates
+from gsched.daemon.status_file import Bulletin
+from gsched.errors import GschedError, UnavailableError
 from gsched.slurm.client import MAY_ACT, SlurmClient
 from gsched.slurm.munge import Munge
 
 log = logging.getLogger("gsched.daemon")
 
 MAX_CONNECTIONS = 16
-"""Served at a time; more are hung up on."""
-QUESTION_TIMEOUT_S = 5.0
+"""Served at a time."""
+QUESTION_TIMEOUT_S = 2.0
+"""So soon a question must be there, whole."""
 
+_ANSWER_TIMEOUT_S = 5.0
 _PRIVILEGE_LIFE_S = 300.0
 _LOG_INTERVAL_S = 60.0
 _POLL_S = 0.2
@@ -57,15 +63,15 @@ class QueryServer:
         self._client = client
         self._bulletin = bulletin
         self._hurry = hurry
+        self._rates = AskerRates()
         self._privileged: dict[str, tuple[float, bool]] = {}
-        self._refused = 0
-        self._logged_at = -_LOG_INTERVAL_S
+        self._refusals = _Refusals()
 
     @contextmanager
     def listening(self, address: str) -> Iterator[str]:
         """Serve at `address` for the block; gives the address with the port in use.
 
-        Raises ConfigError when nobody can listen there, UnavailableError without a munge.
+        Raises UnavailableError when nobody can listen there, and without a munge.
         """
         self._munge.encode("")  # a daemon that cannot answer shall say so at its start
         with _Listener(self, address) as listener:
@@ -76,25 +82,37 @@ class QueryServer:
             finally:
                 listener.shutdown()
                 thread.join()
+                self._refusals.report(at_once=True)
 
-    def serve(self, connection: socket.socket) -> None:
-        """Answer one question; whatever is wrong with it ends in no answer."""
+    def serve(self, connection: socket.socket, has_asked: Callable[[], bool]) -> None:
+        """Answer one question; whatever is wrong with it ends in no answer.
+
+        `has_asked` is told that the question is there; False: the asker has lost their place.
+        """
         try:
             line = read_line(connection, MAX_QUESTION_BYTES, QUESTION_TIMEOUT_S)
+            if not has_asked():
+                raise UnavailableError("too many at a time")
             asker = self._munge.decode(line)
             question = read_question(asker.payload)
-            payload = answer_payload(question, self._answer(question, asker.uid))
+            if self._rates.allows(asker.uid):
+                payload = answer_payload(question, self._answer(question, asker.uid))
+            else:
+                self.refuse(f"user {asker.uid} asks too often")
+                payload = busy_payload(question)
             answer = self._munge.encode(payload, only_for_uid=asker.uid)
-            send_line(connection, answer, QUESTION_TIMEOUT_S)
+            send_line(connection, answer, _ANSWER_TIMEOUT_S)
         except GschedError as error:
             self.refuse(error.message)
 
     def refuse(self, reason: str) -> None:
-        """Count a question that was not answered; log the newest once a minute."""
-        self._refused += 1
-        if time.monotonic() - self._logged_at >= _LOG_INTERVAL_S:
-            self._logged_at = time.monotonic()
-            log.warning("%d questions not answered, the last one: %s", self._refused, reason)
+        """Count a question that was not answered; the log has the newest once a minute."""
+        self._refusals.count(reason)
+        self.report()
+
+    def report(self) -> None:
+        """Log what has been counted, when the last line about that is a minute old."""
+        self._refusals.report()
 
     def _answer(self, question: Question, uid: int) -> dict[str, Any]:
         bulletin = self._bulletin()
@@ -102,13 +120,16 @@ class QueryServer:
             self._hurry()
             raise UnavailableError("no round has ended yet")
         user = _user_name(uid)
+        found = {asked: bulletin.index.find(asked) for asked in question.jobs}
+        if None in found.values():
+            self._hurry()
         jobs: dict[str, Any] = {}
-        if question.jobs:
-            visible = bulletin.visible_to(user, bulletin.private and self._sees_all(user))
-            found = {name: find_job(visible, name) for name in question.jobs}
-            jobs = {name: job for name, job in found.items() if job is not None}
-            if any(find_job(bulletin.jobs, name) is None for name in question.jobs):
-                self._hurry()
+        for asked, name in found.items():
+            if name and not (bulletin.is_hidden(name, user) and not self._sees_all(user)):
+                jobs[asked] = bulletin.jobs[name]
+        if question.own and user:
+            own = bulletin.by_owner.get(user, ())[:MAX_OWN_JOBS]
+            jobs |= {name: bulletin.jobs[name] for name in own}
         return {**bulletin.head, "jobs": jobs}
 
     def _sees_all(self, user: str) -> bool:
@@ -122,8 +143,71 @@ class QueryServer:
         return known[1]
 
 
+class _Refusals:
+    """Questions that were not answered: counted, and told to the log once a minute at most."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = 0
+        self._last = ""
+        self._told_at = -_LOG_INTERVAL_S
+
+    def count(self, reason: str) -> None:
+        with self._lock:
+            self._number += 1
+            self._last = reason
+
+    def report(self, at_once: bool = False) -> None:
+        with self._lock:
+            is_due = at_once or time.monotonic() - self._told_at >= _LOG_INTERVAL_S
+            if not self._number or not is_due:
+                return
+            number, self._number = self._number, 0
+            self._told_at = time.monotonic()
+            last = self._last
+        if number == 1:
+            log.warning("1 question not answered: %s", last)
+        else:
+            log.warning("%d questions not answered, the last one: %s", number, last)
+
+
+class _Places:
+    """Who is being served. The oldest who has not asked yet makes room for who comes."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._lock = threading.Lock()
+        self._has_asked: dict[socket.socket, bool] = {}  # in the order of coming
+
+    def take(self, connection: socket.socket) -> bool:
+        """Take a place; False when all are taken by askers who wait for their answer."""
+        with self._lock:
+            if len(self._has_asked) >= self._number:
+                silent = next((c for c, asked in self._has_asked.items() if not asked), None)
+                if silent is None:
+                    return False
+                del self._has_asked[silent]
+                with suppress(OSError):  # gone by itself
+                    silent.shutdown(socket.SHUT_RDWR)
+            self._has_asked[connection] = False
+            return True
+
+    def has_asked(self, connection: socket.socket) -> bool:
+        """Keep the place until the answer; False when it is lost already."""
+        with self._lock:
+            if connection not in self._has_asked:
+                return False
+            self._has_asked[connection] = True
+            return True
+
+    def give_back(self, connection: socket.socket) -> None:
+        """The place is free again."""
+        with self._lock:
+            self._has_asked.pop(connection, None)
+
+
 class _Listener(socketserver.ThreadingTCPServer):
-    """A thread a connection, at most MAX_CONNECTIONS of them."""
+    """A thread a connection, MAX_CONNECTIONS places."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -132,16 +216,16 @@ class _Listener(socketserver.ThreadingTCPServer):
 
     def __init__(self, server: QueryServer, address: str) -> None:
         self._server = server
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._places = _Places(MAX_CONNECTIONS)
         parsed = parse_address(address)
         try:
             found = socket.getaddrinfo(*parsed, type=socket.SOCK_STREAM)[0]
             self.address_family = found[0]
             super().__init__((str(found[4][0]), parsed[1]), _Connection)
         except OSError as error:
-            raise ConfigError(
+            raise UnavailableError(
                 f"cannot listen at {address}: {error.strerror or error}",
-                "correct daemon.query_listen; empty = no query socket",
+                "`ss -ltnp` shows who listens where; daemon.query_listen names the address",
             ) from None
 
     @property
@@ -152,7 +236,7 @@ class _Listener(socketserver.ThreadingTCPServer):
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Take a place; without a free one the connection is closed."""
-        if self._free.acquire(blocking=False):
+        if self._places.take(request):
             return True
         self._server.refuse("too many at a time")
         return False
@@ -162,8 +246,12 @@ class _Listener(socketserver.ThreadingTCPServer):
         try:
             super().process_request(request, client_address)
         except RuntimeError:
-            self._free.release()
+            self._places.give_back(request)
             raise
+
+    def service_actions(self) -> None:
+        """Every _POLL_S: what was counted since the last line in the log is not forgotten."""
+        self._server.report()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that could not be served; the traceback that is usual here helps nobody."""
@@ -172,10 +260,10 @@ class _Listener(socketserver.ThreadingTCPServer):
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve in a thread of its own, and give the place back."""
         try:
-            self._server.serve(request)
+            self._server.serve(request, lambda: self._places.has_asked(request))
         finally:
+            self._places.give_back(request)
             self.shutdown_request(request)
-            self._free.release()
 
 
 class _Connection(socketserver.BaseRequestHandler):

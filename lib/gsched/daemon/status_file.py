@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,31 @@ if TYPE_CHECKING:  # the reader of the file needs no numpy
     from gsched.engine.round import RoundResult
 
 VERSION = 1
+_PART = re.compile(r"[_+].*", re.DOTALL)
 _TOLD = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
+_WAITS = JobState.PENDING.value
 MAX_BYTES = 64 * 1024 * 1024
+_STALE_ROUNDS = 10
+"""A daemon that has been silent for so many of its rounds is taken for an absent one."""
+_MOST_S = 2**37
+"""Beyond every time that there is: year 6325."""
+
+
+class JobIndex:
+    """Jobs by what a user may call them: their id, or that of their array or het job."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        """`names` are Slurm's ids as the daemon lists them."""
+        self._names = frozenset(names)
+        self._first_parts: dict[str, str] = {}
+        for name in names:
+            whole = _PART.sub("", name)
+            if whole != name:
+                self._first_parts.setdefault(whole, name)
+
+    def find(self, slurm_id: str) -> str | None:
+        """The listed id; of an array or a het job that is listed by its parts the first one."""
+        return slurm_id if slurm_id in self._names else self._first_parts.get(slurm_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +66,25 @@ class Bulletin:
     jobs: Mapping[str, dict[str, JsonValue]]
     owners: Mapping[str, str]
     private: bool
+    index: JobIndex = field(init=False, repr=False, compare=False)
+    by_owner: Mapping[str, Sequence[str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """What questions are looked up in, made once a round."""
+        by_owner: defaultdict[str, list[str]] = defaultdict(list)
+        waiting_first = sorted(self.jobs, key=lambda name: self.jobs[name].get("state") != _WAITS)
+        for name in waiting_first:
+            by_owner[self.owners[name]].append(name)
+        object.__setattr__(self, "index", JobIndex(self.jobs))
+        object.__setattr__(self, "by_owner", dict(by_owner))
 
     def public(self) -> dict[str, JsonValue]:
         """The document for everybody."""
         return {**self.head, "jobs": {} if self.private else dict(self.jobs)}
 
-    def visible_to(self, user: str, sees_all: bool) -> Mapping[str, dict[str, JsonValue]]:
-        """The jobs that squeue would show to `user`."""
-        if sees_all or not self.private:
-            return self.jobs
-        return {name: job for name, job in self.jobs.items() if self.owners[name] == user}
+    def is_hidden(self, name: str, user: str) -> bool:
+        """Whether squeue hides this job from `user`, unless they may see all."""
+        return self.private and self.owners[name] != user
 
 
 def describe(
@@ -60,10 +94,12 @@ def describe(
     halted: str | None,
     requests: RequestBook,
     query_address: str,
+    query_problem: str,
 ) -> Bulletin:
     """The bulletin of one round (times epoch seconds, durations seconds).
 
-    `query_address` is where the query socket listens, '' for nowhere.
+    `query_address` is where the query socket listens, '' for nowhere; `query_problem` why it does
+    not listen where it should.
     """
     private = "jobs" in config.get("PrivateData").split(",")
     views = [v for v in result.state.jobs.views if v.state in _TOLD]
@@ -79,6 +115,7 @@ def describe(
         "summary": result.summary,
         "private": private,
         "query_address": query_address,
+        "query_problem": query_problem,
     }
     return Bulletin(
         head=head,
@@ -127,14 +164,6 @@ def publish(path: Path, bulletin: Bulletin) -> None:
     write_atomically(path, text.encode(), mode=0o644)
 
 
-def find_job(jobs: Mapping[str, dict[str, Any]], slurm_id: str) -> dict[str, Any] | None:
-    """The job of that id; of an array or a het job that is listed by its parts the first one."""
-    if slurm_id in jobs:
-        return jobs[slurm_id]
-    parts = (f"{slurm_id}_", f"{slurm_id}+")
-    return next((job for name, job in jobs.items() if name.startswith(parts)), None)
-
-
 def read_status(path: Path) -> dict[str, Any] | None:
     """The document; None when there is none that can be understood (no daemon, other version)."""
     try:
@@ -149,7 +178,7 @@ def read_status(path: Path) -> dict[str, Any] | None:
 def parse_status(text: str) -> dict[str, Any] | None:
     """A document as text; jobs in it that have not their shape are left out."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         return None
     if not isinstance(document, dict) or document.get("version") != VERSION:
@@ -161,6 +190,20 @@ def parse_status(text: str) -> dict[str, Any] | None:
         return None
     document["jobs"] = {name: job for name, job in jobs.items() if _is_sound(job)}
     return document
+
+
+def silent_s(status: Mapping[str, Any], at: float) -> float:
+    """For how long at the time `at` the daemon has missed its rounds; 0 for one that has not."""
+    age_s = at - float(status["as_of"])
+    return age_s if age_s > _STALE_ROUNDS * float(status["interval_s"]) else 0.0
+
+
+def _finite(text: str) -> float:
+    """A number of a document. Raises ValueError for one that no document of ours can print."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("not finite")
+    return value
 
 
 def _is_sound(job: object) -> bool:
@@ -184,9 +227,32 @@ def _is_answer(job: dict[str, Any]) -> bool:
     return (
         isinstance(job.get("accepted", True), bool)
         and isinstance(job.get("request_problem", ""), str)
-        and isinstance(job.get("request", {}), dict)
+        and ("request" not in job or _is_request(job["request"]))
         and isinstance(outcomes, list)
         and all(_is_outcome(found) for found in outcomes)
+    )
+
+
+def _is_request(request: object) -> bool:
+    shape = {"token": str, "unknown": int, "wants": dict}
+    return (
+        isinstance(request, dict)
+        and _has(request, shape)
+        and _is_number(request.get("first_seen"))
+        and _is_wants(request["wants"])
+    )
+
+
+def _is_wants(wants: dict[str, Any]) -> bool:
+    """Whether it has the shape of ``wants_document``."""
+    soft, phases = wants.get("soft_deadlines", []), wants.get("phases", [])
+    return (
+        all(isinstance(wants.get(flag, True), bool) for flag in ("none", "shareable"))
+        and all(_is_number(wants.get(name, 0)) for name in ("deadline", "number"))
+        and isinstance(soft, list)
+        and all(map(_is_pair, soft))
+        and isinstance(phases, list)
+        and all(isinstance(phase, str) for phase in phases)
     )
 
 
@@ -200,15 +266,16 @@ def _is_outcome(found: object) -> bool:
 
 
 def _is_duration(duration: object) -> bool:
-    shape = {"mean": (int, float), "quantiles": list, "similar_jobs": int}
     return (
         isinstance(duration, dict)
-        and _has(duration, shape)
-        and all(
-            isinstance(pair, list) and len(pair) == 2 and all(map(_is_number, pair))
-            for pair in duration["quantiles"]
-        )
+        and _has(duration, {"quantiles": list, "similar_jobs": int})
+        and _is_number(duration.get("mean"))
+        and all(map(_is_pair, duration["quantiles"]))
     )
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
 
 
 def _has(value: object, types: dict[str, Any]) -> bool:
@@ -216,4 +283,5 @@ def _has(value: object, types: dict[str, Any]) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    """Whether it is a number that may be a time or a duration, as people are shown them."""
+    return isinstance(value, (int, float)) and 0 <= value < _MOST_S

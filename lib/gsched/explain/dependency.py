@@ -78,10 +78,14 @@ JobStates = Mapping[str, tuple[JobState, str]]
 
 
 def named_jobs(text: str) -> list[str]:
-    """The ids of the jobs that a dependency names, without array tasks."""
+    """The jobs that a dependency names: ``7``, or ``7_3`` where it is about one array task."""
     matches = (_ITEM.fullmatch(item) for item in re.split(r"[,?]", text))
-    found = [match["id"] for match in matches if match is not None and match["id"]]
+    found = [_slurm_id(match) for match in matches if match is not None and match["id"]]
     return list(dict.fromkeys(found))
+
+
+def _slurm_id(match: re.Match[str]) -> str:
+    return match["id"] if match["task"] in {None, "*"} else f"{match['id']}_{match['task']}"
 
 
 def read_dependencies(
@@ -95,8 +99,7 @@ def read_dependencies(
 
     `rows` is the whole queue; `ended` looks up in the accounting the jobs that are not in it.
     """
-    in_queue = {str(row.job_id) for row in rows}
-    gone = [job for job in named_jobs(text) if job not in in_queue]
+    gone = [job for job in named_jobs(text) if not _rows_of(job, rows)]
     past = ended(gone) if gone else {}
     items = []
     for part in re.split(r"[,?]", text):
@@ -120,9 +123,7 @@ def _dependency(
     if not match["id"]:
         words = f"waits until {meaning}" if meaning else f"waits for: {match[0]}"
         return Dependency(kind, None, "open", words)
-    slurm_id = match["id"]
-    if match["task"] not in {None, "*"}:
-        slurm_id += f"_{match['task']}"
+    slurm_id = _slurm_id(match)
     states = _states(slurm_id, rows, past)
     text = ", ".join(dict.fromkeys(text for _, text in states))
     words = f"waits until {slurm_id} {meaning or match[0]}"
@@ -143,22 +144,25 @@ def _now(text: str) -> str:
 
 def _states(slurm_id: str, rows: Sequence[QueueRow], past: JobStates) -> list[tuple[JobState, str]]:
     """The states of a job, or of all tasks or components where no single one is named."""
-    whole = slurm_id.isdecimal()
-    found = [
-        (row.state, row.state_text)
-        for row in rows
-        if row.slurm_id == slurm_id
-        or (whole and str(row.job_id) == slurm_id)
-        or (row.is_unsplit_array and slurm_id.startswith(f"{row.job_id}_"))
-    ]
+    found = [(row.state, row.state_text) for row in _rows_of(slurm_id, rows)]
     if found:
         return found
-    job_id = re.split(r"[_+]", slurm_id)[0]
-    return [
-        state
-        for name, state in past.items()
-        if name == slurm_id or (whole and re.split(r"[_+]", name)[0] == job_id)
-    ]
+    parts = () if "_" in slurm_id else (f"{slurm_id}_", f"{slurm_id}+")
+    return [s for name, s in past.items() if name == slurm_id or name.startswith(parts)]
+
+
+def _rows_of(slurm_id: str, rows: Sequence[QueueRow]) -> list[QueueRow]:
+    """The rows of a job, of all its tasks or components, or of one task.
+
+    A task may wait in the row of its array, and does where nobody can tell which tasks that has.
+    """
+    job_id, _, task = slurm_id.partition("_")
+    found = [row for row in rows if row.job_id == int(job_id)]
+    if not task:
+        return found
+    own = [row for row in found if row.array_task == int(task)]
+    together = (row for row in found if row.is_unsplit_array)
+    return own or [row for row in together if row.tasks is None or int(task) in row.tasks]
 
 
 def _status(kind: str, states: Sequence[JobState]) -> str:

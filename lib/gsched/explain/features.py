@@ -85,15 +85,13 @@ class _Parser:
 
     def _term(self) -> list[frozenset[str]] | None:
         """Factors with ``&`` between: all of them on one node, unless they are counted."""
-        counted = bool(self.rest and self.rest[0][2])
         found = self._factor()
         while found is not None and (self._take("&") or self._take(",")):
-            counted = counted or bool(self.rest and self.rest[0][2])
             more = self._factor()
             if more is None:
                 return None
             # a*2&b*3 speaks of different nodes; so may [a&b] with counts inside
-            found = found + more if counted or self.counts else [x | y for x in found for y in more]
+            found = found + more if self.counts else [x | y for x in found for y in more]
             if len(found) > _MOST_ALTERNATIVES:
                 return None
         return found

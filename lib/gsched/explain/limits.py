@@ -6,12 +6,14 @@ looked up in what scontrol shows of them. Limits that PrivateData hides stay unn
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gsched.explain.slurm_reasons import LimitName
 from gsched.explain.words import count, short_time, size
+from gsched.model.job import UNLIMITED_S
 from gsched.slurm.parse_limits import LimitRecord, LimitValue, NodeDemand
 from gsched.slurm.records import QueueRow
 
@@ -74,6 +76,8 @@ class LimitFact:
         return text if self.asked is None else f"{text}; it asks for {self._amount(self.asked)}"
 
     def _amount(self, value: float) -> str:
+        if math.isinf(value):
+            return "UNLIMITED"
         if not self.tres:
             return short_time(value) if "Wall" in self.name else count(round(value), "job")
         minutes = "Mins" in self.name
@@ -93,9 +97,22 @@ class LimitFact:
             "tres": self.tres or None,
             "limit": self.limit,
             "used": self.used,
-            "asked": self.asked,
+            "asked": self.asked if self.asked is None or math.isfinite(self.asked) else None,
             "hopeless": self.is_hopeless,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class QosOrder:
+    """The QOS whose limits hold for a job in one of its partitions, the one that goes first first.
+
+    Of each limit, and of each TRES of it, the value of the first QOS that has one is in force.
+    slurm.conf(5), QOS of a partition: that goes before the job's own, unless the job's own has the
+    flag OverPartQOS.
+    """
+
+    partition: str
+    names: tuple[str, ...]
 
 
 def limit_facts(
@@ -104,21 +121,28 @@ def limit_facts(
     records: Sequence[LimitRecord],
     uid: int | None,
     demand: NodeDemand | None,
+    order: QosOrder,
 ) -> tuple[LimitFact, ...]:
     """The limits that `name` can mean for a job, those that hold it back first.
 
-    `uid` is the number of the job's owner, None where this machine does not know the user.
+    `uid` is the number of the job's owner, None where this machine does not know the user. Nothing
+    where the records of a QOS of `order` are not shown: it may be the one that is meant.
     """
     key = _key(name)
-    found = []
-    for record in records:
-        owner = _owner(name, record, row, uid)
-        if owner is None:
-            continue
-        for tres, value in record.values.get(key, {}).items():
-            if value.limit is None or not _is_meant(name, tres):
-                continue
-            found.append(_fact(owner, key, tres, value, _asked(name, tres, row, demand), name))
+    if name.owner == "qos":
+        values = _of_qos(name, key, row, records, uid, order)
+    else:
+        values = [
+            (owner, tres, value)
+            for record in records
+            if (owner := _of_association(name, record, row)) is not None
+            for tres, value in record.values.get(key, {}).items()
+        ]
+    found = [
+        _fact(owner, key, tres, value, _asked(name, tres, row, demand), name)
+        for owner, tres, value in values
+        if value.limit is not None and _is_meant(name, tres)
+    ]
     reached = [fact for fact in found if fact.is_reached]
     return tuple(reached or found)
 
@@ -146,28 +170,48 @@ def _is_meant(name: LimitName, tres: str) -> bool:
     )
 
 
-def _owner(name: LimitName, record: LimitRecord, row: QueueRow, uid: int | None) -> str | None:
-    """Who has this limit, in words; None when it is not the job's."""
-    return _of_qos(name, record, row, uid) if name.owner == "qos" else _of_association(record, row)
+def _of_qos(
+    name: LimitName,
+    key: str,
+    row: QueueRow,
+    records: Sequence[LimitRecord],
+    uid: int | None,
+    order: QosOrder,
+) -> list[tuple[str, str, LimitValue]]:
+    """Owner, TRES and value of the limits in force."""
+    in_force: dict[str, tuple[str, str, LimitValue]] = {}
+    for qos in order.names:
+        record = next((r for r in records if r.qos == qos and _is_its(name, r, row, uid)), None)
+        if record is None:
+            return []
+        owner = f"QOS {qos}"
+        if qos != row.qos:
+            owner += f" of partition {order.partition}"
+        whose = {"user": f"user {row.user} in ", "account": f"account {row.tenant} in "}
+        for tres, value in record.values.get(key, {}).items():
+            if value.limit is not None:
+                in_force.setdefault(tres, (whose.get(name.per, "") + owner, tres, value))
+    return list(in_force.values())
 
 
-def _of_qos(name: LimitName, record: LimitRecord, row: QueueRow, uid: int | None) -> str | None:
-    if record.qos != row.qos:
-        return None
-    whose = {
-        "user": (f"user {row.user} in QOS {row.qos}", record.uid is not None and record.uid == uid),
-        "account": (f"account {row.tenant} in QOS {row.qos}", record.account == row.tenant),
-    }
-    of_all = record.uid is None and not record.account
-    words, is_its = whose.get(name.per, (f"QOS {row.qos}", of_all))
-    return words if is_its else None
+def _is_its(name: LimitName, record: LimitRecord, row: QueueRow, uid: int | None) -> bool:
+    """Whether a record of a QOS counts for the job: that of its user, its account, or of all."""
+    if name.per == "user":
+        return record.uid is not None and record.uid == uid
+    if name.per == "account":
+        return record.account == row.tenant
+    return record.uid is None and not record.account
 
 
-def _of_association(record: LimitRecord, row: QueueRow) -> str | None:
+def _of_association(name: LimitName, record: LimitRecord, row: QueueRow) -> str | None:
+    """Who has these limits, in words; None when they are not the job's.
+
+    Of an account those of groups alone: a user's own record has what is inherited of the others.
+    """
     if record.qos or (record.partition and record.partition not in row.partitions):
         return None
     if not record.user:
-        return f"account {record.account}"
+        return f"account {record.account}" if name.kind == "total" else None
     its_own = record.user == row.user and record.account == row.tenant
     return f"user {record.user} in account {record.account}" if its_own else None
 
@@ -190,7 +234,7 @@ def _asked(name: LimitName, tres: str, row: QueueRow, demand: NodeDemand | None)
         return 1.0
     if name.resource == "wall":
         # of a group's wall time what was used is counted, not what is asked for
-        return None if name.kind == "total" else row.time_limit_s
+        return None if name.kind == "total" else _limit_s(row)
     if name.per == "node":
         per_node = {"cpu": demand and demand.num_cpus, "mem": demand and demand.mem_bytes}
         per_node["gres/gpu"] = row.gpus_per_node
@@ -202,4 +246,14 @@ def _asked(name: LimitName, tres: str, row: QueueRow, demand: NodeDemand | None)
         return float(amount or 0)
     if name.counted == "minutes" and name.kind == "total":
         return None  # of minutes used so far, Slurm adds nothing in advance
-    return None if row.time_limit_s is None else float(amount or 0) * row.time_limit_s
+    limit_s = _limit_s(row)
+    if limit_s is None:
+        return None
+    return float(amount) * limit_s if amount else 0.0
+
+
+def _limit_s(row: QueueRow) -> float | None:
+    """The time limit, infinite for a job without one."""
+    if row.time_limit_s is None:
+        return None
+    return math.inf if row.time_limit_s >= UNLIMITED_S else row.time_limit_s

@@ -15,7 +15,7 @@ from gsched.explain.features import Constraint, parse_constraint
 from gsched.explain.words import count, size
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.hostlist import expand
-from gsched.model.job import UNLIMITED_S
+from gsched.model.job import UNLIMITED_S, finite_limit_s
 from gsched.slurm.parse_limits import NodeDemand
 from gsched.slurm.records import QueueRow
 
@@ -151,7 +151,7 @@ def _beyond_limits(
             "partition-time-limit",
             f"its time limit exceeds that of {name}",
             "shorten --time, or cancel it",
-            {"partition": name, "asked_s": limit_s, "limit_s": most_s},
+            {"partition": name, "asked_s": finite_limit_s(limit_s), "limit_s": most_s},
         )
     if partition.max_nodes is not None and row.min_nodes > partition.max_nodes:
         return Block(

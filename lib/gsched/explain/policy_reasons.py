@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsched.explain.slurm_reasons import explain_reason
@@ -22,6 +22,17 @@ def prediction_source(source: str, similar_jobs: int) -> str:
     """Where a predicted duration comes from, in words."""
     text = _SOURCES.get(source, source)
     return text.format(n=similar_jobs, jobs="job" if similar_jobs == 1 else "jobs")
+
+
+def prediction_words(duration: Mapping[str, Any]) -> str:
+    """A predicted run time as the daemon tells it (``duration_s``)."""
+    quantiles: Sequence[Any] = duration.get("quantiles") or []
+    text = f"{float(duration['mean']):.0f} s"
+    if len(quantiles) >= 2:
+        (low_p, low), (high_p, high) = quantiles[0], quantiles[-1]
+        text += f" ({100 * (high_p - low_p):.0f} %: {low:.0f}–{high:.0f} s)"
+    source = prediction_source(str(duration.get("source")), int(duration.get("similar_jobs") or 0))
+    return f"{text}, {source}"
 
 
 def policy_reason(code: str, params: Mapping[str, Any]) -> str:

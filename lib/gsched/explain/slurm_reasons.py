@@ -117,7 +117,7 @@ _CODES: dict[str, tuple[str, str]] = {
     ),
     "ReqNodeNotAvail": (
         "nodes that it needs are down, drained, reserved or taken",
-        "leave out --nodelist, or end before the next maintenance (shorter --time)",
+        "",
     ),
     "NodeDown": ("a node that it needs is down", "leave out --nodelist, or wait for the repair"),
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": (
@@ -161,6 +161,11 @@ _SENTENCES = (
 )
 """What slurmctld writes out, with names behind it, and the code that it means."""
 
+NODES_UNAVAILABLE = frozenset(
+    code for code in _CODES if code.startswith(("ReqNodeNotAvail", "Nodes required for job"))
+)
+"""Codes that say that nodes cannot be had; which, and why, the nodes themselves tell."""
+
 _HELD = frozenset(
     {
         "JobHeldUser",
@@ -173,6 +178,11 @@ _HELD = frozenset(
         "user env retrieval failed requeued held",
     }
 )  # fmt: skip
+
+# of the last partition that Slurm has looked at, and no waiting changes it
+_NEVER_THERE = frozenset(
+    {"AccountNotAllowed", "QOSNotAllowed", "InvalidAccount", "InvalidQOS", "PartitionTimeLimit"}
+)
 
 _RESOURCES = {
     "cpu": ("cpu", "CPUs"),
@@ -229,6 +239,11 @@ def explain_reason(text: str) -> SlurmReason:
 def is_held(reason: SlurmReason) -> bool:
     """Whether the reason says that nobody looks at the job until it is released."""
     return reason.code in _HELD
+
+
+def never_starts_there(reason: SlurmReason) -> bool:
+    """Whether the reason says that a job cannot start in the partition that it is about."""
+    return reason.code in _NEVER_THERE
 
 
 def _limit(code: str, match: re.Match[str]) -> SlurmReason:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from gsched.model.job import UNLIMITED_S
+
 
 def count(number: int, what: str) -> str:
     """``1 node``, ``3 nodes``."""
@@ -19,13 +23,20 @@ def size(num_bytes: float) -> str:
 
 
 def short_time(seconds: float) -> str:
-    """A duration as Slurm writes it: ``0:42``, ``1:02:03``, ``2-03:00:00``."""
+    """A duration as Slurm writes it: ``0:42``, ``1:02:03``, ``2-03:00:00``, ``UNLIMITED``."""
+    if seconds >= UNLIMITED_S:
+        return "UNLIMITED"
     minutes, secs = divmod(round(seconds), 60)
     hours, mins = divmod(minutes, 60)
     days, hrs = divmod(hours, 24)
     if days:
         return f"{days}-{hrs:02}:{mins:02}:{secs:02}"
     return f"{hrs}:{mins:02}:{secs:02}" if hrs else f"{mins}:{secs:02}"
+
+
+def moment(epoch: float) -> str:
+    """Epoch seconds as local ISO 8601 with offset."""
+    return datetime.fromtimestamp(epoch).astimezone().isoformat(timespec="seconds")
 
 
 def percent(ratio: float) -> str:

@@ -41,6 +41,11 @@ class SubmitOptions:
     warnings: tuple[str, ...] = ()
 
 
+def check_names(words: Sequence[Word]) -> None:
+    """Raise UsageError for a word of the command line that is no option of gsched."""
+    _in_force([_Given(word.name, word.value, "") for word in words])
+
+
 def read_options(
     words: Sequence[Word],
     directives: Sequence[Directive],

@@ -27,6 +27,8 @@ class NodeView:
     topology: str = ""
     gpus_used: int = 0
     available_features: tuple[str, ...] = ()  # with those that a reboot would give
+    cpus_used: int = 0
+    mem_used_bytes: int = 0
 
     @property
     def num_gpus(self) -> int:

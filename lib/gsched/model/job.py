@@ -6,7 +6,12 @@ import enum
 from dataclasses import dataclass
 
 UNLIMITED_S = 2**31 - 1
-"""Seconds that stand for Slurm's UNLIMITED time limit."""
+"""Seconds that stand for Slurm's UNLIMITED time limit. No document shows them."""
+
+
+def finite_limit_s(time_limit_s: int | None) -> int | None:
+    """A time limit as documents have it: None where there is none, or nobody has told."""
+    return None if time_limit_s is None or time_limit_s >= UNLIMITED_S else time_limit_s
 
 
 class JobState(enum.Enum):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,6 +40,25 @@ class TaskRange:
     def __iter__(self) -> Iterator[int]:
         return iter(range(self.first, self.last + 1, self.stride))
 
+    def __contains__(self, task: object) -> bool:
+        return task in range(self.first, self.last + 1, self.stride)
+
+    def common(self, other: TaskRange) -> TaskRange | None:
+        """The tasks of both ranges; None without any."""
+        together = math.gcd(self.stride, other.stride)
+        gap = other.first - self.first
+        if gap % together:
+            return None
+        mine, theirs = self.stride // together, other.stride // together
+        meets = self.first + self.stride * (gap // together * pow(mine, -1, theirs) % theirs)
+        stride = mine * other.stride
+        first = meets + max(0, -((meets - max(self.first, other.first)) // stride)) * stride
+        last = min(self.last, other.last)
+        if first > last:
+            return None
+        last -= (last - first) % stride
+        return TaskRange(first, last, stride if last > first else 1)
+
     def __str__(self) -> str:
         if self.first == self.last:
             return str(self.first)
@@ -61,6 +82,25 @@ class TaskSet:
     def __iter__(self) -> Iterator[int]:
         for part in self.ranges:
             yield from part
+
+    def __contains__(self, task: object) -> bool:
+        if not isinstance(task, int):
+            return False
+        place = bisect_right(self.ranges, task, key=lambda part: part.first)
+        return place > 0 and task in self.ranges[place - 1]
+
+    def common(self, other: TaskSet) -> TaskSet:
+        """The tasks of both sets, without a throttle. No range is expanded."""
+        found, mine, theirs = [], 0, 0
+        while mine < len(self.ranges) and theirs < len(other.ranges):
+            ours, others = self.ranges[mine], other.ranges[theirs]
+            if (part := ours.common(others)) is not None:
+                found.append(part)
+            if ours.last < others.last:
+                mine += 1
+            else:
+                theirs += 1
+        return TaskSet(tuple(found))
 
     def __str__(self) -> str:
         throttle = f"%{self.throttle}" if self.throttle is not None else ""
@@ -133,6 +173,13 @@ class JobId:
     array_tasks: TaskSet | None = None
     het_offset: int | None = None
     step: str = ""
+
+    @property
+    def tasks(self) -> TaskSet:
+        """The array tasks that are named, one or several; empty for any other job."""
+        if self.array_task is not None:
+            return TaskSet((TaskRange(self.array_task, self.array_task),))
+        return self.array_tasks or TaskSet(())
 
     def __str__(self) -> str:
         text = str(self.job_id)

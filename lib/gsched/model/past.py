@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsched.model.history import AttemptRecord, Tres
-from gsched.model.job import JobKey, JobState
+from gsched.model.job import JobKey, JobState, finite_limit_s
+from gsched.model.jobid import JobId
 from gsched.model.logical_jobs import Attempt, LogicalJob, chain
 from gsched.model.merge import PLAIN_FIELDS, STATUS, AttemptKey, Part, fold, unpart
 
@@ -30,7 +31,13 @@ class HistoryFilter:
     array_task: int | None = None
     het_offset: int | None = None
     limit: int | None = None
-    offset: int = 0
+
+    @classmethod
+    def of_job(cls, job: JobId, limit: int | None = None) -> HistoryFilter:
+        """One job, array task or het component; an array's or het job's id means all parts."""
+        return cls(
+            job_id=job.job_id, array_task=job.array_task, het_offset=job.het_offset, limit=limit
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,10 @@ def _record(attempt: Attempt) -> AttemptRecord:
 
 
 def history_document(job: HistoryJob) -> dict[str, Any]:
-    """A job as JSON: times epoch seconds, durations seconds, null = nobody has told."""
+    """A job as JSON: times epoch seconds, durations seconds, null = nobody has told.
+
+    A time limit is null as well where the job has none.
+    """
     return {
         "job": job.key.slurm_id,
         "cluster": job.key.cluster,
@@ -130,7 +140,7 @@ def history_document(job: HistoryJob) -> dict[str, Any]:
         "num_gpus": job.num_gpus,
         "num_cpus": job.num_cpus,
         "num_nodes": job.num_nodes,
-        "time_limit_s": job.time_limit_s,
+        "time_limit_s": finite_limit_s(job.time_limit_s),
         "submit_time": job.key.epoch,
         "start_time": job.start_time,
         "end_time": job.end_time,

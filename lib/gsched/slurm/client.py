@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Literal, Protocol
 
-from gsched.errors import UnavailableError, UsageError
+from gsched.errors import GschedError, UsageError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.history import Batch, Reject
 from gsched.slurm import (
@@ -20,8 +21,8 @@ from gsched.slurm import (
     split_tasks,
     usage,
 )
-from gsched.slurm.accounting import EVERY_JOB, Progress
-from gsched.slurm.failures import may_pass
+from gsched.slurm.accounting import EVERY_JOB
+from gsched.slurm.failures import is_unknown_job, may_pass
 from gsched.slurm.fields import new_separator
 from gsched.slurm.parse_limits import LimitRecord, NodeDemand
 from gsched.slurm.parse_usage import UsageRecord
@@ -122,17 +123,10 @@ class SlurmClient(Protocol):
         """
         ...
 
-    def accounting(
-        self,
-        since: int,
-        until: int,
-        chosen: AccountingFilter = EVERY_JOB,
-        on_progress: Progress | None = None,
-    ) -> Batch:
+    def accounting(self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB) -> Batch:
         """Attempts of jobs that slurmdbd saw in any state from `since` to `until` (epoch).
 
         All of it in one batch, in the order of submission; `accounting_chunks` is for long times.
-        `on_progress` is told after each chunk up to when (epoch) has been read, and rows so far.
         """
         ...
 
@@ -147,8 +141,8 @@ class SlurmClient(Protocol):
         """
         ...
 
-    def limits(self, account: str, qos: str) -> tuple[LimitRecord, ...]:
-        """Limits of an account, of those above it and of a QOS, and their present use."""
+    def limits(self, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
+        """Limits of an account, of those above it and of some QOS, and their present use."""
         ...
 
     def qos_flags(self, qos: str) -> frozenset[str]:
@@ -233,7 +227,7 @@ class CommandClient:
         # Slurm sends all jobs in any case; -j only thins out what squeue prints.
         chosen = ("-j", ",".join(map(str, raw_ids))) if len(raw_ids) <= _MOST_IDS else ()
         answer = self._run("squeue", "-h", "-a", "--local", "--states=all", *chosen, "-O", form)
-        if "Invalid job id" in answer.stderr:  # squeue -j fails when its only job is gone
+        if is_unknown_job(answer.stderr):  # squeue -j fails when its only job is gone
             return {}
         texts = parse_queue.parse_free_text(answer.check().stdout, separator)
         return {raw_id: texts[raw_id] for raw_id in raw_ids if raw_id in texts}
@@ -300,44 +294,36 @@ class CommandClient:
             raise answer.failure()  # some may have been taken: the caller re-reads
         return tuple(UpdateOutcome(slurm_id, errors.get(slurm_id, "")) for slurm_id in slurm_ids)
 
-    def accounting(
-        self,
-        since: int,
-        until: int,
-        chosen: AccountingFilter = EVERY_JOB,
-        on_progress: Progress | None = None,
-    ) -> Batch:
+    def accounting(self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB) -> Batch:
         """See SlurmClient. Raises as `accounting_chunks` does."""
-        return accounting.merged(self.accounting_chunks(since, until, chosen), on_progress)
+        return accounting.merged(self.accounting_chunks(since, until, chosen))
 
     def accounting_chunks(
         self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB
     ) -> Iterator[Batch]:
         """See SlurmClient.
 
-        Raises UnavailableError on a cluster without slurmdbd, UsageError for a filter that sacct
+        Raises NoAccountingError on a cluster without slurmdbd, UsageError for a filter that sacct
         cannot take, TryAgainError when slurmdbd cannot even answer for an hour in time.
         """
-        config = self.config()
-        if not config.has_slurmdbd:
-            raise UnavailableError(
-                "this cluster has no slurmdbd, so sacct knows no jobs",
-                "set up slurmdbd, or JobCompType=jobcomp/filetxt",
-            )
-        parse_sacct.check_filter(chosen)
-        counts_gpus = "gres/gpu" in config.get("AccountingStorageTRES").split(",")
+        accounting.check_filter(chosen)
+        counts_gpus = cache(self._counts_gpus)
 
         def ask(begin: int, end: int) -> Batch:
             separator = new_separator()
-            text = self._output(*parse_sacct.sacct_argv(begin, end, separator, chosen))
-            batch = parse_sacct.parse_sacct(text, separator, counts_gpus=counts_gpus)
+            argv = parse_sacct.sacct_argv(begin, end, separator, chosen)
+            text = accounting.sacct(self._run, *argv)
+            batch = parse_sacct.parse_sacct(text, separator, counts_gpus=True)
+            has_gpus = not batch.records or any(record.num_gpus for record in batch.records)
+            if not has_gpus and not counts_gpus():
+                batch = parse_sacct.parse_sacct(text, separator, counts_gpus=False)
             return parse_sacct.with_names(batch, chosen.names)
 
         # a few jobs by their ids are found at once, however long ago they were
         chunk_s = until - since if chosen.job_ids else accounting.FIRST_CHUNK_S
         return accounting.read_chunks(ask, since, until, chunk_s=chunk_s)
 
-    def limits(self, account: str, qos: str) -> tuple[LimitRecord, ...]:
+    def limits(self, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
         """See SlurmClient."""
         return limits.limits(self._run, account, qos)
 
@@ -354,9 +340,17 @@ class CommandClient:
         return limits.node_demand(self._run, raw_id)
 
     def usage(self, job_ids: Sequence[str]) -> tuple[tuple[UsageRecord, ...], tuple[Reject, ...]]:
-        """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
-        tracked = self.config().get("AccountingStorageTRES").split(",")
-        return usage.usage(self._run, job_ids, counts_gpus="gres/gpu" in tracked)
+        """See SlurmClient. Raises NoAccountingError on a cluster without slurmdbd."""
+        return usage.usage(self._run, job_ids, counts_gpus=self._counts_gpus)
+
+    def _counts_gpus(self) -> bool:
+        """Whether the cluster accounts for GPUs; not so, as far as known, without its slurmctld."""
+        try:
+            answer = self._patience.once(("scontrol", "show", "config"), "")
+            config = parse_config.parse_config(answer.check().stdout)
+        except GschedError:
+            return False
+        return "gres/gpu" in config.get("AccountingStorageTRES").split(",")
 
     def privilege(self, user: str) -> Privilege:
         """See SlurmClient."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from gsched.errors import DataError
-from gsched.slurm.failures import is_unreachable
+from gsched.slurm.failures import is_unknown_job, is_unreachable
 from gsched.slurm.fields import new_separator
 from gsched.slurm.parse_detail import DETAIL_FIELDS, parse_job_json, parse_job_texts
 from gsched.slurm.parse_queue import squeue_format
 from gsched.slurm.records import JobDetail
-from gsched.slurm.run import Completed
-
-Run = Callable[..., Completed]
-"""Runs a command, given as words."""
+from gsched.slurm.run import Run
 
 _FIRST_WITH_JSON = (23, 11)
 """Release of the first scontrol with ``--json``."""
@@ -67,13 +63,9 @@ def _by_texts(run: Run, raw_id: int) -> JobDetail | None:
     form = squeue_format(DETAIL_FIELDS, separator)
     job = str(raw_id)
     listed = run("squeue", "-h", "-a", "--local", "--states=all", "-j", job, "-O", form)
-    if _is_unknown(listed):
+    if is_unknown_job(listed.stderr):
         return None
     # Slurm drops a job some minutes after its end: between the two calls it may go
     shown = run("scontrol", "-a", "-d", "-o", "show", "job", job)
-    own = "" if _is_unknown(shown) else shown.check().stdout
+    own = "" if is_unknown_job(shown.stderr) else shown.check().stdout
     return parse_job_texts(listed.check().stdout, separator, own, raw_id)
-
-
-def _is_unknown(answer: Completed) -> bool:
-    return "Invalid job id" in answer.stderr

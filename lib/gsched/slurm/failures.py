@@ -35,6 +35,11 @@ def is_unreachable(stderr: str) -> bool:
     return _NO_SOURCE in stderr or any(text in stderr for text in _GONE)
 
 
+def is_unknown_job(stderr: str) -> bool:
+    """Whether a command says that slurmctld knows no job of the number asked for (any more)."""
+    return "Invalid job id" in stderr
+
+
 def may_pass(stderr: str) -> bool:
     """Whether it is worth asking again: Slurm is busy, restarts, or limits our rate.
 

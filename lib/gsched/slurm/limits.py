@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from gsched.slurm import parse_limits
+from gsched.slurm.failures import is_unknown_job
 from gsched.slurm.fields import new_separator
 from gsched.slurm.parse_limits import LimitRecord, NodeDemand
 from gsched.slurm.parse_queue import squeue_format
-from gsched.slurm.run import Completed
-
-Run = Callable[..., Completed]
+from gsched.slurm.run import Run
 
 
-def limits(run: Run, account: str, qos: str) -> tuple[LimitRecord, ...]:
-    """The limits of an account, of the accounts above it and of a QOS, and their present use.
+def limits(run: Run, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
+    """The limits of an account, of the accounts above it and of some QOS, and their present use.
 
     Records that PrivateData hides from the caller, and all on a cluster without slurmdbd, are
     absent.
     """
     argv = ["scontrol", "show", "assoc_mgr", "flags=assoc,qos"]
-    answer = run(*argv, f"qos={qos}") if qos else run(*argv)
+    answer = run(*argv, f"qos={','.join(qos)}") if qos else run(*argv)
     records = parse_limits.parse_limits(answer.check().stdout)
     above: set[str] = set()
     while account and account not in above:
         above.add(account)
         parents = (r.parent for r in records if r.account == account and not r.user and not r.qos)
         account = next(parents, "")
-    return tuple(r for r in records if r.qos == qos or (not r.qos and r.account in above))
+    return tuple(r for r in records if r.qos in qos or (not r.qos and r.account in above))
 
 
 def qos_flags(run: Run, qos: str) -> frozenset[str]:
@@ -46,6 +45,6 @@ def node_demand(run: Run, raw_id: int) -> NodeDemand | None:
     separator = new_separator()
     form = squeue_format(parse_limits.DEMAND_FIELDS, separator)
     answer = run("squeue", "-h", "-a", "--local", "--states=all", "-j", str(raw_id), "-O", form)
-    if "Invalid job id" in answer.stderr:
+    if is_unknown_job(answer.stderr):
         return None
     return parse_limits.parse_demand(answer.check().stdout, separator, raw_id)

@@ -42,26 +42,28 @@ class Munge:
         self._socket = ("--socket", socket) if socket else ()
         self._timeout_s = timeout_s
 
-    def encode(self, payload: str, only_for_uid: int | None = None) -> str:
+    def encode(
+        self, payload: str, only_for_uid: int | None = None, timeout_s: float | None = None
+    ) -> str:
         """A credential that carries `payload` and proves this process's user, encrypted.
 
-        `only_for_uid`: nobody else can decode it.
+        `only_for_uid`: nobody else can decode it. `timeout_s` None: this object's own.
         """
         restricted = () if only_for_uid is None else ("--restrict-uid", str(only_for_uid))
         ttl = ("--ttl", str(TTL_S))
-        answer = self._run(("munge", *self._socket, *ttl, *restricted), payload)
+        answer = self._run(("munge", *self._socket, *ttl, *restricted), payload, timeout_s)
         if answer.status != 0:
             raise _failure(answer)
         return answer.stdout.strip()
 
-    def decode(self, credential: str) -> Decoded:
+    def decode(self, credential: str, timeout_s: float | None = None) -> Decoded:
         """Who made a credential, and what it carries; once only, the next time it is a replay.
 
         Raises PermissionDeniedError for one that is forged, expired, replayed, for somebody else
         or none at all.
         """
         keys = ("--numeric", "--keys", "STATUS,UID")
-        answer = self._run(("unmunge", *self._socket, *keys), credential)
+        answer = self._run(("unmunge", *self._socket, *keys), credential, timeout_s)
         if answer.status >= _FIRST_REFUSAL:
             raise PermissionDeniedError(f"munge refuses it: {_said(answer)}")
         if answer.status != 0:
@@ -71,9 +73,10 @@ class Munge:
             raise UnavailableError("unmunge gave an answer that is not understood")
         return Decoded(int(found["uid"]), found["payload"])
 
-    def _run(self, argv: tuple[str, ...], stdin: str) -> Completed:
+    def _run(self, argv: tuple[str, ...], stdin: str, timeout_s: float | None) -> Completed:
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            return run(argv, stdin=stdin, timeout_s=self._timeout_s)
+            return run(argv, stdin=stdin, timeout_s=limit_s)
         except UnavailableError as error:
             raise UnavailableError(
                 f"no munge here: {error.message}", "install munge, or do without the query socket"

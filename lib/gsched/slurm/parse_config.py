@@ -82,6 +82,8 @@ def _node(record: dict[str, str]) -> NodeView:
         features=_items(record.get("ActiveFeatures", "")),
         gpus_used=used,
         available_features=_items(record.get("AvailableFeatures", "")),
+        cpus_used=parse_count(record.get("CPUAlloc") or "0"),
+        mem_used_bytes=parse_memory(record.get("AllocMem") or "0").num_bytes,
     )
 
 

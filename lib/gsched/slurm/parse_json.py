@@ -2,9 +2,12 @@
 
 Where gsched reads JSON, and where not. The hot listings stay text: read and parsed, 2,000 waiting
 jobs of 22.05 take 0.09 s as text, 0.65 s and 6 MB as JSON, and an unbounded ``sacct --json`` of a
-busy month is hundreds of megabytes. JSON is better for one job in all detail, see
-``gsched.slurm.parse_detail``; and it is what others hand over: documents that a site has kept, and
-the answers of slurmrestd.
+busy month is hundreds of megabytes. JSON is better for one job in all detail:
+``gsched.slurm.parse_detail`` reads it, with `exit_code` and `pending_reason` from here.
+
+The readers of whole documents (`parse_squeue_json`, `parse_sacct_json`, `parse_nodes_json`) no
+command of gsched calls today. They are for what others hand over, documents that a site has kept
+and the answers of slurmrestd, and held to the text's meaning on recorded output of each release.
 
 What the JSON of a release does not say as its text does:
 
@@ -319,4 +322,6 @@ def _node(node: Record) -> NodeView:
         features=words(node.get("active_features")),
         gpus_used=used,
         available_features=words(node.get("features")),
+        cpus_used=count(node.get("alloc_cpus")),
+        mem_used_bytes=count(node.get("alloc_memory")) * _MIB,
     )

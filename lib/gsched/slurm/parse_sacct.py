@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from gsched.errors import DataError, UsageError
+from gsched.errors import DataError
 from gsched.model.exitcode import parse_exit_code
 from gsched.model.history import AttemptRecord, Batch, Reject, Tres
 from gsched.model.jobid import parse_job_id
@@ -60,20 +59,6 @@ def _chosen(chosen: AccountingFilter) -> list[str]:
         if words:
             options.append(f"--{name}={','.join(words)}")
     return options
-
-
-def check_filter(chosen: AccountingFilter) -> None:
-    """Raise UsageError for users that this machine does not know and for what is no job id."""
-    for user in chosen.users:
-        try:
-            pwd.getpwnam(user)
-        except KeyError:
-            raise UsageError(f"this machine knows no user {user!r}") from None
-    for job_id in chosen.job_ids:
-        try:
-            parse_job_id(job_id)
-        except DataError as error:
-            raise UsageError(error.message, error.hint) from error
 
 
 def with_names(batch: Batch, names: Collection[str]) -> Batch:

@@ -113,12 +113,18 @@ def parse_usage(
                 found.append(_job(row, counts_gpus=counts_gpus))
         except (DataError, ValueError) as error:
             rejects.append(Reject("sacct", number, str(error), "|".join(fields)))
+    attempts: dict[int, list[int]] = {}  # places in `found`, by Slurm's number
+    for place, record in enumerate(found):
+        attempts.setdefault(record.raw_id, []).append(place)
+    own: list[list[StepUsage]] = [[] for _ in found]
     for row, number in steps:
         try:
-            _add_step(found, row)
+            place = _attempt_of(row, attempts, found)
+            own[place].append(_step(row, parse_elapsed(row["TotalCPU"])))
         except (DataError, ValueError) as error:
             rejects.append(Reject("sacct", number, str(error), "|".join(row.values())))
-    return tuple(_measured(record) for record in found), tuple(rejects)
+    complete = (replace(job, steps=tuple(mine)) for job, mine in zip(found, own, strict=True))
+    return tuple(map(_measured, complete)), tuple(rejects)
 
 
 def _job(row: Mapping[str, str], *, counts_gpus: bool) -> UsageRecord:
@@ -162,16 +168,16 @@ def _job(row: Mapping[str, str], *, counts_gpus: bool) -> UsageRecord:
     )
 
 
-def _add_step(found: list[UsageRecord], row: Mapping[str, str]) -> None:
-    """Give a step to the attempt that ran when it began: attempts share Slurm's number."""
+def _attempt_of(
+    row: Mapping[str, str], attempts: Mapping[int, list[int]], found: list[UsageRecord]
+) -> int:
+    """The attempt that ran when a step began, by its place: attempts share Slurm's number."""
     raw_id, start_time = parse_job_id(row["JobIDRaw"]).job_id, parse_time(row["Start"])
-    mine = [i for i, record in enumerate(found) if record.raw_id == raw_id]
-    begun = [i for i in mine if start_time is not None and (found[i].start_time or 0) <= start_time]
-    if not mine:
+    mine = attempts.get(raw_id)
+    if mine is None:
         raise DataError(f"step {row['JobID']} without its job")
-    index = max(begun or mine, key=lambda i: found[i].start_time or 0)
-    step = _step(row, parse_elapsed(row["TotalCPU"]))
-    found[index] = replace(found[index], steps=(*found[index].steps, step))
+    begun = [i for i in mine if start_time is not None and (found[i].start_time or 0) <= start_time]
+    return max(begun or mine, key=lambda i: found[i].start_time or 0)
 
 
 def _step(row: Mapping[str, str], exact_cpu_s: float | None) -> StepUsage:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from gsched.errors import DataError
 from gsched.model.history import Reject, Tres
+from gsched.model.hostlist import expand
 from gsched.model.job import GpuOption, JobState
+from gsched.model.jobid import TaskRange, TaskSet, parse_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,30 @@ class QueueRow:
         if self.het_offset is not None:
             return f"{self.job_id}+{self.het_offset}"
         return str(self.job_id)
+
+    @property
+    def tasks(self) -> TaskSet | None:
+        """The array tasks of this row, none of a job that is no array's.
+
+        None for an expression of Slurm's that is not understood: which tasks wait in this row is
+        not known then, and no command may fail for it.
+        """
+        if self.array_task is not None:
+            return TaskSet((TaskRange(self.array_task, self.array_task),))
+        if not self.is_unsplit_array:
+            return TaskSet(())
+        try:
+            return parse_tasks(self.array_tasks)
+        except DataError:
+            return None
+
+    @property
+    def hosts(self) -> frozenset[str] | None:
+        """The nodes that it holds; None for a host list of Slurm's that is not understood."""
+        try:
+            return frozenset(expand(self.node_list))
+        except DataError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +239,11 @@ class SlurmConfig:
     def has_slurmdbd(self) -> bool:
         """Whether slurmdbd keeps this cluster's accounts, so that sacct and sacctmgr answer."""
         return self.get("AccountingStorageType") == "accounting_storage/slurmdbd"
+
+    @property
+    def gives_out_memory(self) -> bool:
+        """Whether memory is something that jobs are given (SelectTypeParameters=CR_…_Memory)."""
+        return "memory" in self.get("SelectTypeParameters").lower()
 
     @property
     def has_jobcomp_file(self) -> bool:

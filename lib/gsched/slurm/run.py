@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,6 @@ class Completed:
     status: int
     stdout: str
     stderr: str
-    wall_s: float
 
     def check(self) -> Completed:
         """Itself. Raises what `failure` says when the status is not 0."""
@@ -54,6 +52,10 @@ class Completed:
     def failure(self) -> GschedError:
         """The error that a failed command stands for."""
         return failure(self.argv, self.status, self.stderr)
+
+
+Run = Callable[..., Completed]
+"""Runs a command of Slurm, given as words, and returns what it said."""
 
 
 def reader_environment(base: Mapping[str, str]) -> dict[str, str]:
@@ -81,7 +83,6 @@ def run(
     """
     base = os.environ if env is None else env
     _check_configuration(base)
-    started = time.monotonic()
     data = None if stdin is None else stdin.encode()
     process = _start(argv, base)
     _running.add(process)
@@ -98,7 +99,6 @@ def run(
         status=process.returncode,
         stdout=out.decode("utf-8", "replace"),
         stderr=err.decode("utf-8", "replace"),
-        wall_s=time.monotonic() - started,
     )
 
 

@@ -60,7 +60,7 @@ def parse_state(text: str) -> tuple[JobState, str]:
     if name.startswith("CANCELLED BY "):
         name = "CANCELLED"
     if name.endswith("+"):
-        fitting = [known for known in _BY_NAME if known.startswith(name[:-1]) and name != "+"]
+        fitting = [known for known in _BY_NAME if known.startswith(name[:-1])]
         name = fitting[0] if len(fitting) == 1 else name
     return _known(name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,11 +16,20 @@ from support.queue import StandInSlurm
 
 from gsched.app import answers
 from gsched.app.answers import Answer, await_answer
+from gsched.app.submitted import CLOCKS_S, Submitted
 from gsched.app.wiring import now
 from gsched.config.settings import DaemonSettings, Settings
-from gsched.errors import TryAgainError, UnavailableError
+from gsched.daemon.query_client import QueryClient
+from gsched.errors import (
+    DataError,
+    GschedError,
+    PermissionDeniedError,
+    TryAgainError,
+    UnavailableError,
+)
 from gsched.model.job import Wants
 
+SUBMITTED = 61
 DEADLINE = 1_800_000_000
 NOTHING_PREDICTED = "no prediction: nothing is known of jobs like this one"
 DURATION = {
@@ -53,8 +63,11 @@ class Login:
         fresh.write_text(json.dumps({**whole, "jobs": jobs}))
         fresh.replace(path)
 
-    def wait(self, wait_s: float = 60.0, job: str = "7", **facts: Any) -> Answer:
-        return await_answer(self.settings, job, wait_s, **facts)
+    def wait(
+        self, wait_s: float = 60.0, job: str = "7", cluster: str | None = None, **facts: Any
+    ) -> Answer:
+        submitted = Submitted(job, cluster, "alice", SUBMITTED, SUBMITTED)
+        return await_answer(self.settings, submitted, wait_s, **facts)
 
     def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -95,7 +108,7 @@ def test_an_answer_that_is_there_already(login: Login) -> None:
     found = login.wait()
     assert found.accepted
     assert found.lines == (
-        "predicted run 0:42:00 (80 %: 0:25:00–1:10:00, from 31 similar jobs of this user)",
+        "predicted run 42:00 (80 %: 25:00–1:10:00, from 31 similar jobs of this user)",
     )
     assert (found.document["job"], found.document["policy"]) == ("7", "qssf")
     assert login.pauses == []
@@ -131,7 +144,7 @@ def test_what_became_of_each_thing_is_said(login: Login) -> None:
         outcome("phases", "unused", "policy x does not use it"),
         outcome("shareable", "unused", "policy x does not use it"),
     ]  # fmt: skip
-    request = {"token": "gs1{…}", "first_seen": 1, "wants": {"deadline": DEADLINE}}
+    request = {"token": "gs1{…}", "first_seen": 1, "unknown": 0, "wants": {"deadline": DEADLINE}}
     job = {"submit_time": 5, "accepted": False, "request": request, "outcomes": told}
     login.publish({"7": job})
     found = login.wait(asked=Wants(deadline=DEADLINE))
@@ -213,15 +226,47 @@ def test_a_daemon_that_comes_within_the_grace_is_waited_for(login: Login) -> Non
         ({"cluster": "beta"}, "the daemon that answers is of cluster beta, not alpha"),
         ({"version": 99}, "is damaged, or of another version of gsched"),
         ({"as_of": 1}, "the gsched daemon has been silent for"),
-        ({"private": True}, "this cluster hides users' jobs (PrivateData), and daemon.query_addr"),
     ],
 )
-def test_a_status_file_that_can_never_answer(
+def test_a_file_that_does_not_answer_now_may_do_so_later(
     login: Login, head: dict[str, Any], reason: str
 ) -> None:
-    login.publish({} if head.get("private") else {"7": {"submit_time": 5}}, **head)
-    assert reason in no_answer(login)
+    login.publish({"7": {"submit_time": 5}}, **head)
+    said = no_answer(login)
+    assert said.startswith("no answer within 60 s: ")
+    assert reason in said
+    assert sum(login.pauses) == pytest.approx(60.0)
+    login.clock = 0.0
+    login.on_pause = lambda: (
+        login.publish({"7": {"submit_time": 5}}) if login.clock > 10 * answers.GRACE_S else None
+    )
+    assert login.wait().accepted
+
+
+def test_where_no_place_tells_of_the_job_nothing_is_waited_for(login: Login) -> None:
+    login.publish({}, private=True)
+    said = no_answer(login)
+    assert "this cluster hides users' jobs (PrivateData), and daemon.query_address names" in said
     assert sum(login.pauses) == pytest.approx(answers.GRACE_S)
+
+
+def test_the_answer_about_another_job_of_the_same_id_is_none(login: Login) -> None:
+    login.publish({"7": {"submit_time": SUBMITTED + CLOCKS_S + 1}})
+    assert "another job of that id, submitted 1970-" in no_answer(login, 5.0)
+    login.publish({"7": {"submit_time": SUBMITTED - CLOCKS_S - 1}})
+    assert "another job of that id" in no_answer(login, 5.0)
+
+
+def test_that_it_comes_later_is_said_where_it_does(login: Login) -> None:
+    def hint() -> str:
+        with pytest.raises(TryAgainError) as caught:
+            login.wait(5.0)
+        return caught.value.hint
+
+    login.publish({})
+    assert hint() == "`gsched show 7` has it later, while the job waits"
+    login.publish({}, as_of=1)
+    assert hint() == ""
 
 
 def test_a_status_file_cut_short(login: Login) -> None:
@@ -240,7 +285,8 @@ def test_a_status_file_that_may_not_be_read(login: Login, monkeypatch: pytest.Mo
         return real_open(self, *args, **facts)
 
     monkeypatch.setattr(Path, "open", refuse)
-    assert no_answer(login) == f"no answer: cannot read {path}: Permission denied"
+    said = f"no answer within 60 s: cannot read {path}: Permission denied"
+    assert no_answer(login) == said
 
 
 def test_a_job_on_another_cluster_is_not_waited_for(login: Login) -> None:
@@ -251,24 +297,135 @@ def test_a_job_on_another_cluster_is_not_waited_for(login: Login) -> None:
     assert login.pauses == []
 
 
-def test_slurm_that_does_not_answer_is_no_traceback(
+def test_slurm_that_does_not_answer_is_asked_until_the_time_is_over(
     login: Login, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(_: Settings) -> StandInSlurm:
+    limits_s: list[float] = []
+
+    def away(settings: Settings) -> StandInSlurm:
+        limits_s.append(settings.slurm.command_timeout_s)
+        login.clock += 1.0
+        if len(limits_s) == 4:
+            return StandInSlurm()
         raise UnavailableError("slurmctld is away", "wait")
 
     monkeypatch.setattr(answers, "slurm_client", away)
-    assert no_answer(login) == "no answer: slurmctld is away"
+    login.publish({"7": {"submit_time": 5}})
+    assert login.wait(11.0).accepted
+    assert limits_s == [11.0, 8.0, 5.0, 2.0]  # no question may take more than what is left
+    limits_s.clear()
+    login.clock = 0.0
+    assert no_answer(login, 2.0) == "no answer: slurmctld is away"
+    assert login.clock <= 3.0
 
 
-def test_a_socket_that_nobody_answers_leaves_the_file(login: Login) -> None:
+# -- the query socket ----------------------------------------------------------------------------
+
+
+Ask = Callable[[float], dict[str, Any]]
+
+
+@pytest.fixture
+def asked(login: Login, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ask], list[float]]:
+    """Let the daemon's socket answer so; gives the time-outs of the questions."""
+    login.settings = replace(login.settings, daemon=DaemonSettings(query_address="127.0.0.1:1"))
+
+    def answering(answer: Ask) -> list[float]:
+        timeouts_s: list[float] = []
+
+        def ask(_: QueryClient, *jobs: str, timeout_s: float) -> dict[str, Any]:
+            assert jobs == ("7",)
+            timeouts_s.append(timeout_s)
+            return answer(timeout_s)
+
+        monkeypatch.setattr(QueryClient, "ask", ask)
+        return timeouts_s
+
+    return answering
+
+
+def told(**jobs: Any) -> dict[str, Any]:
+    head = {"cluster": "alpha", "as_of": now(), "interval_s": 30.0, "private": True}
+    return {**head, "jobs": {"7": {"submit_time": 5}} | jobs}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        UnavailableError("no daemon answers at 127.0.0.1:1: Connection refused"),
+        UnavailableError("the daemon gave no answer: the other side hung up"),
+        PermissionDeniedError("what listens there is not gsched's daemon: user 9 answered"),
+        DataError("the answer is not to this question"),
+        TryAgainError("the daemon is busy: this user asks too often"),
+    ],
+)
+@pytest.mark.parametrize("private", [None, True])
+def test_a_socket_that_fails_for_a_while_is_asked_again(
+    login: Login, asked: Any, failure: GschedError, private: bool | None
+) -> None:
+    if private:
+        login.publish({}, private=True)
+
+    def answer(_: float) -> dict[str, Any]:
+        if login.clock < 10 * answers.GRACE_S:
+            raise failure
+        return told()
+
+    asked(answer)
+    assert login.wait().accepted
+    login.clock = 0.0
+    said = no_answer(login, 20.0)
+    assert said.startswith("no answer within 20 s: ")
+    assert failure.message in said
+
+
+def test_a_socket_that_hangs_holds_back_no_file(login: Login, asked: Any) -> None:
+    is_over = threading.Event()
+
+    def hang(_: float) -> dict[str, Any]:
+        is_over.wait(60)
+        return told()
+
+    asked(hang)
+    login.on_pause = lambda: (
+        login.publish({"7": {"submit_time": 5}}) if len(login.pauses) == 2 else None
+    )
+    assert login.wait().accepted
+    is_over.set()
+
+
+def test_a_file_system_that_hangs_holds_back_no_socket(
+    login: Login, asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_over = threading.Event()
+    real_stat = Path.stat
+
+    def hang(self: Path, **facts: Any) -> Any:
+        if self == login.settings.status_file:
+            is_over.wait(60)
+        return real_stat(self, **facts)
+
+    monkeypatch.setattr(Path, "stat", hang)
+    asked(lambda _: told())
+    assert login.wait().accepted
+    is_over.set()
+
+
+def test_no_question_may_take_more_than_what_is_left(login: Login, asked: Any) -> None:
+    def silent(timeout_s: float) -> dict[str, Any]:
+        login.clock += timeout_s
+        raise UnavailableError("time-out")
+
+    timeouts_s = asked(silent)
+    no_answer(login, 7.0)
+    assert login.clock == pytest.approx(7.0, abs=1.0)
+    assert timeouts_s[0] == answers._ASK_S
+    assert timeouts_s[1] < 2.0
+
+
+def test_a_wrong_query_user_leaves_the_file(login: Login) -> None:
     daemon = DaemonSettings(query_address="127.0.0.1:1", query_user="no-such-user")
     login.settings = replace(login.settings, daemon=daemon)
     assert "daemon.query_user is no-such-user" in no_answer(login)
-    login.settings = replace(login.settings, daemon=replace(daemon, query_user=""))
     login.publish({"7": {"submit_time": 5}})
     assert login.wait().accepted
-    login.publish({"7": {"submit_time": 5}}, cluster="beta")
-    said = no_answer(login)
-    assert "munge" in said or "no daemon answers at 127.0.0.1:1" in said
-    assert "is of cluster beta" in said

@@ -1,37 +1,23 @@
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from gsched.app import awaiting
 from gsched.app.answers import Answer
-from gsched.app.awaiting import Submitted, submit_and_wait, submitted_job
+from gsched.app.awaiting import submit_and_wait
+from gsched.app.queue_filter import own_name
 from gsched.app.submit import Submission
+from gsched.app.submitted import Fate, Submitted
 from gsched.config.settings import Settings
-from gsched.errors import TryAgainError
+from gsched.errors import TryAgainError, UnavailableError
 from gsched.model.job import Wants
 
 WANTS = Wants(deadline=1_800_000_000)
-
-
-@pytest.mark.parametrize(
-    ("stdout", "job"),
-    [
-        ("Submitted batch job 7\n", Submitted("7", None)),
-        ("Submitted batch job 7 on cluster b\n", Submitted("7", "b")),
-        ("7\n", Submitted("7", None)),
-        ("7;b\n", Submitted("7", "b")),
-        ("Welcome\n2026\nSubmitted batch job 7\n", Submitted("7", None)),
-        ("Submitted batch job 7", Submitted("7", None)),
-        ("Welcome, 12 jobs\n", None),
-        ("x Submitted batch job 7\n", None),
-        ("Submitted batch job seven\n", None),
-        ("", None),
-    ],
-)
-def test_the_job_is_the_one_that_sbatch_names_last(stdout, job):
-    assert submitted_job(stdout) == job
 
 
 class Scene:
@@ -44,6 +30,7 @@ class Scene:
         self.program("sbatch", "echo Submitted batch job 7")
         self.program("scancel", f"echo $* >>{folder}/cancelled")
         self.answer(Answer(True, ("on target",), {}))
+        self.fate(Fate.WAITS)
 
     def program(self, name, text):
         path = self._folder / name
@@ -51,17 +38,27 @@ class Scene:
         path.chmod(0o755)
 
     def answer(self, answer):
-        def await_answer(settings, slurm_id, wait_s, cluster, asked):
-            self.asked = (slurm_id, wait_s, cluster, asked)
+        def await_answer(settings, job, wait_s, asked):
+            self.job = job
+            self.asked = (job.job_id, wait_s, job.cluster, asked)
             if isinstance(answer, BaseException):
                 raise answer
-            return answer
+            return answer() if callable(answer) else answer
 
         self._monkeypatch.setattr(awaiting, "await_answer", await_answer)
 
-    def submit(self, otherwise="best-effort"):
+    def fate(self, fate):
+        def found(job, timeout_s):
+            self.looked_s = timeout_s
+            if isinstance(fate, BaseException):
+                raise fate
+            return fate
+
+        self._monkeypatch.setattr(Submitted, "fate", found)
+
+    def submit(self, otherwise="best-effort", **facts):
         environ = {"PATH": f"{self._folder}:/usr/bin:/bin"}
-        submission = Submission(("sbatch",), environ, wants=WANTS, otherwise=otherwise)
+        submission = Submission(("sbatch",), environ, wants=WANTS, otherwise=otherwise, **facts)
         return submit_and_wait(submission, 5.0, Settings(), self.said.append)
 
     @property
@@ -116,7 +113,57 @@ def test_a_job_that_could_not_be_cancelled_is_said_to_be_there(scene):
     scene.answer(TryAgainError("no answer"))
     scene.program("scancel", "echo no >&2; exit 1")
     assert scene.submit("cancel") == 75
-    assert "could not be cancelled and is still there" in scene.said[-1]
+    assert scene.said[-1].startswith("job 7 could not be cancelled: scancel failed: no")
+
+
+@pytest.mark.parametrize(
+    ("fate", "words"),
+    [
+        (Fate.ENDED, "has ended already"),
+        (Fate.GONE, "is unknown to Slurm by now"),
+        (Fate.ANOTHER, "is by now another job of that id"),
+    ],
+)
+def test_only_the_job_that_was_submitted_is_cancelled(scene, fate, words):
+    scene.answer(TryAgainError("no answer"))
+    scene.fate(fate)
+    assert scene.submit("cancel") == 75
+    assert scene.said[1:] == [f"job 7 {words}: nothing is cancelled"]
+    assert scene.cancelled == []
+    scene.said.clear()
+    assert scene.submit() == 75
+    assert scene.said[1:] == [f"job 7 {words}"]
+
+
+def test_a_job_that_runs_already_is_cancelled_too(scene):
+    scene.answer(Answer(False, ("no",), {}))
+    scene.fate(Fate.RUNS)
+    assert scene.submit() == 3
+    assert scene.said[-1] == "job 7 runs already"
+    assert scene.submit("cancel") == 3
+    assert scene.cancelled == ["7"]
+
+
+def test_where_nobody_can_look_nothing_is_claimed_and_nothing_cancelled(scene):
+    scene.answer(TryAgainError("no answer"))
+    scene.fate(UnavailableError("squeue failed: away"))
+    assert scene.submit() == 75
+    assert scene.said[-1] == "job 7 is submitted"
+    assert scene.looked_s == awaiting.LOOK_S  # words are not worth more time than was given
+    assert scene.submit("cancel") == 75
+    assert scene.said[-1] == "job 7 could not be cancelled: squeue failed: away"
+    assert scene.cancelled == []
+
+
+def test_whose_job_it_is_and_when_it_was_submitted(scene):
+    before = time.time()
+    scene.submit()
+    assert scene.job.user == own_name()
+    assert before <= scene.job.began <= scene.job.ended <= time.time()
+    scene.submit(as_user="news")
+    assert scene.job.user == "news"
+    scene.submit(as_user="9")
+    assert scene.job.user == "news"
 
 
 def test_where_sbatch_fails_its_code_counts_and_nothing_is_asked(scene, capfd):
@@ -137,8 +184,33 @@ def test_where_sbatch_names_no_job_nothing_can_be_asked(scene):
 def test_control_c_leaves_the_job_and_says_so(scene):
     scene.answer(KeyboardInterrupt())
     assert scene.submit("cancel") == 130
-    assert scene.said == ["not waiting any longer; job 7 is submitted and stays in the queue"]
+    assert scene.said == ["not waiting any longer; job 7 is submitted and not cancelled"]
     assert scene.cancelled == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_that_end_a_process_leave_the_job_too(scene, number):
+    before = signal.getsignal(number)
+
+    def end():
+        os.kill(os.getpid(), number)
+        raise AssertionError("it went on")
+
+    scene.answer(end)
+    assert scene.submit("cancel") == 128 + number
+    assert scene.said == ["not waiting any longer; job 7 is submitted and not cancelled"]
+    assert scene.cancelled == []
+    assert signal.getsignal(number) == before
+
+
+def test_under_nohup_a_closed_terminal_does_not_end_the_waiting(scene):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        scene.answer(lambda: os.kill(os.getpid(), signal.SIGHUP) or Answer(True, ("fine",), {}))
+        assert scene.submit() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert scene.said == ["fine"]
 
 
 def test_output_that_nobody_can_take_does_not_stop_the_asking(scene, monkeypatch):

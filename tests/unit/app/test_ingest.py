@@ -225,3 +225,11 @@ def test_the_clock_is_the_machines_unless_given(history, monkeypatch):
     cluster = Cluster(slurmdbd=True)
     ingest(WEEKS, cluster, history)
     assert cluster.windows[-1][1] == NOW
+
+
+def test_how_far_a_long_read_has_come_is_told_as_it_is_kept(history):
+    told = []
+    cluster = Cluster(slurmdbd=True)
+    run(cluster, history, source="sacct", on_progress=lambda *at: told.append(at))
+    assert told == [(end, rows) for rows, (_, end) in enumerate(cluster.windows, 1)]
+    assert len(told) == 3

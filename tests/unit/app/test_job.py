@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,13 +12,15 @@ from support.history import attempt, batch
 from support.queue import StandInSlurm, row
 
 from gsched.app.job import find_live
-from gsched.app.show import show_document
+from gsched.app.show import show_job
 from gsched.app.waiting import WhyLine
 from gsched.app.why import explain_job
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
-from gsched.model.job import JobState
-from gsched.slurm.records import SlurmConfig
+from gsched.model.job import UNLIMITED_S, JobState
+from gsched.slurm.records import JobDetail, SlurmConfig
+from gsched_cli.output import local_time
+from gsched_cli.show_rows import fact_rows
 from gsched_sql import History
 
 # -- one job --------------------------------------------------------------------------------
@@ -46,7 +51,7 @@ def slurm(monkeypatch: pytest.MonkeyPatch) -> StandInSlurm:
 
 
 def past(settings: Settings, job: str) -> list[str]:
-    return [found["job"] for found in show_document(settings, job)["history"]]
+    return [found["job"] for found in show_job(settings, job).document["history"]]
 
 
 def test_the_history_shown_is_that_of_the_task_or_component_alone(settings, slurm):
@@ -144,17 +149,20 @@ def test_a_held_job_is_behind_nobody(settings, slurm):
 def test_the_next_job_to_end_is_the_one_whose_limit_ends_it_first(settings, slurm):
     def runs(raw_id, end_time, **facts):
         state = {"state": JobState.RUNNING, "state_text": "RUNNING", "node_list": "n1"}
-        return row(raw_id, end_time=end_time, **state, **facts)
+        return row(raw_id, end_time=end_time, **(state | facts))
 
     slurm.rows = (
         row(9),
         runs(1, 3000),
         runs(2, 2000),
         runs(3, 1000, num_gpus=0),
-        runs(4, 500, partitions=("other",)),
+        runs(4, 500, node_list="n9"),  # no node of its partition
     )
     found = explain_job(settings, "9").document()["next_to_end"]
     assert found == {"job": "2", "end_time": 2000}
+    slurm.rows += (runs(5, 400, partitions=("other",)),)  # of another one, on the same node
+    found = explain_job(settings, "9").document()["next_to_end"]
+    assert found == {"job": "5", "end_time": 400}
 
 
 def test_a_job_that_has_left_the_queue_is_found_in_the_history(settings, slurm):
@@ -173,3 +181,114 @@ def test_the_codes_and_the_words_of_a_block_stand_side_by_side(settings, slurm):
     assert block["code"] == "gpus"
     assert block["params"] == {"partition": "gpu", "asked": 99, "total": 16, "nodes": 2}
     assert block["words"] in document["headline"]
+
+
+def what(answer):
+    return {line.what: line.words for line in answer.lines}
+
+
+def test_who_ends_next_is_said_in_what_the_job_asks_for(settings, slurm):
+    runs = row(1, state=JobState.RUNNING, end_time=3000, node_list="n1", num_gpus=4, num_cpus=6)
+    slurm.rows = (row(9), row(10, num_gpus=0), row(11, num_gpus=0, priority=0), runs)
+    assert "gives back 4 GPUs" in what(explain_job(settings, "9"))["next to end"]
+    assert "gives back 6 CPUs" in what(explain_job(settings, "10"))["next to end"]
+    held = explain_job(settings, "11")
+    assert {"next to end", "ahead of it"} & set(what(held)) == set()
+    assert (held.document()["next_to_end"], held.document()["ahead"]) == (None, None)
+
+
+def failed(raw_id, monkeypatch, slurm, **facts):
+    """A job that has failed with what Slurm shows of one that was never started: signal 1."""
+    texts = {f.name: "" for f in fields(JobDetail) if f.type == "str"}
+    numbers = {f.name: None for f in fields(JobDetail) if f.type == "int | None"}
+    known = {"raw_id": raw_id, "restarts": 0, "node_gres": (), "exit_code": 0, "exit_signal": 1}
+    detail = JobDetail(**(texts | numbers | known))
+    monkeypatch.setattr(slurm, "job_detail", lambda _: detail)
+    slurm.rows = (row(raw_id, state=JobState.FAILED, state_text="FAILED", end_time=2000, **facts),)
+
+
+def test_a_job_that_never_ran_was_not_killed(settings, slurm, monkeypatch):
+    failed(9, monkeypatch, slurm)
+    assert what(explain_job(settings, "9"))["ended"] == "it never ran"
+    assert show_job(settings, "9").document["slurm"]["exit_words"] is None
+    failed(9, monkeypatch, slurm, node_list="n1", start_time=1500)
+    assert what(explain_job(settings, "9"))["ended"] == "killed by SIGHUP"
+    assert show_job(settings, "9").document["slurm"]["exit_words"] == "killed by SIGHUP"
+
+
+def test_neither_was_one_that_has_left_the_queue(settings, slurm):
+    facts = {"state": JobState.FAILED, "exit_signal": 1, "start_time": None, "node_list": None}
+    with History.open(settings.database_url) as history:
+        history.ingest(batch(attempt(20, 1000, **facts)), source_key=None)
+    (line,) = explain_job(settings, "20").lines
+    assert line.words == '20 "train" does not wait: it is FAILED, it never ran'
+
+
+def test_no_limit_is_null_in_json_and_unlimited_in_the_table(settings, slurm):
+    slurm.rows = (row(9, time_limit_s=UNLIMITED_S), row(10))
+    with History.open(settings.database_url) as history:
+        history.ingest(batch(attempt(20, 1000, time_limit_s=UNLIMITED_S)), source_key=None)
+    live, past, limited = (show_job(settings, job) for job in ("9", "20", "10"))
+    assert live.document["slurm"]["time_limit_s"] is None
+    assert past.document["history"][0]["time_limit_s"] is None
+    assert dict(fact_rows(live))["slurm time limit"] == "UNLIMITED"
+    assert dict(fact_rows(past))["time limit"] == "UNLIMITED"
+    assert dict(fact_rows(limited))["slurm time limit"] == "1:00"
+
+
+def test_show_tells_of_a_request_in_words(settings, slurm, monkeypatch):
+    wants = {
+        "deadline": 1_798_106_400,
+        "soft_deadlines": [[1_798_110_000, 2.5]],
+        "phases": ["gpu", "cpu"],
+        "shareable": True,
+    }
+    answer = {
+        "submit_time": 1000,
+        "state": "PENDING",
+        "rank": {"queue": "gpu", "position": 1, "of": 2},
+        "reason": {"code": "qssf.no-prediction", "params": {}},
+        "duration_s": {"mean": 40.0, "quantiles": [[0.1, 1.0]], "source": "all", "similar_jobs": 3},
+        "accepted": False,
+        "request": {"token": "gs1{d}", "first_seen": 1_798_000_000, "unknown": 1, "wants": wants},
+        "outcomes": [
+            {"want": "deadline", "outcome": "refused", "reason": "no", "earliest": 1_798_106_401}
+        ],
+        "news": 7,
+    }
+    document = {"version": 1, "cluster": "alpha", "as_of": 1, "interval_s": 30}
+    settings.status_file.write_text(json.dumps(document | {"jobs": {"9": answer}}))
+    slurm.rows = (row(9),)
+    rows = dict(fact_rows(show_job(settings, "9")))
+    assert rows["gsched rank"] == "1 of 2 in gpu"
+    assert rows["gsched reason"] == "no prediction: keeps the median place"
+    assert rows["gsched predicts"] == "40 s, from all 3 past jobs"
+    assert rows["asked deadline"] == local_time(1_798_106_400)
+    assert rows["asked soft deadlines"] == f"{local_time(1_798_110_000)} (reward 2.5)"
+    assert (rows["asked phases"], rows["asked shareable"]) == ("gpu,cpu", "yes")
+    assert rows["asked first seen"] == local_time(1_798_000_000)
+    assert rows["asked unknown here"] == "1 item"
+    assert rows["gsched news"] == "7"  # of a later version: shown as it is
+    told = rows["gsched answers"]
+    assert told.startswith(f"--gs-deadline {local_time(1_798_106_400)[:16]}")
+    assert f" refused: no; earliest {local_time(1_798_106_401)[:16]}" in told
+    assert not any(
+        "{" in text or "17981" in text for text in map(str, rows.values()) if text != "gs1{d}"
+    )
+
+
+def test_the_end_that_slurm_shows_of_a_job_without_a_limit_is_none(settings, slurm):
+    runs = {"state": JobState.RUNNING, "state_text": "RUNNING", "node_list": "n1"}
+    slurm.rows = (row(9), row(1, end_time=3000, time_limit_s=UNLIMITED_S, **runs))
+    assert explain_job(settings, "9").document()["next_to_end"] is None
+    assert "UNLIMITED" in what(explain_job(settings, "1"))["ends"]
+    slurm.rows = (row(9), row(1, end_time=3000, **runs))
+    assert explain_job(settings, "9").document()["next_to_end"] == {"job": "1", "end_time": 3000}
+    assert what(explain_job(settings, "1"))["ends"] == "at the latest: its time limit"
+
+
+def test_of_a_job_that_the_daemon_has_not_seen_why_says_so(settings, slurm):
+    document = {"version": 1, "cluster": "alpha", "as_of": int(time.time()), "interval_s": 30}
+    settings.status_file.write_text(json.dumps(document | {"acting": True, "jobs": {}}))
+    slurm.rows = (row(9, submit_time=int(time.time())),)
+    assert "has not seen this job yet" in what(explain_job(settings, "9"))["order"]

@@ -9,28 +9,29 @@ from typing import Any
 import pytest
 from support.queue import row
 
-from gsched.app.queue import NO_DAEMON, QueuedJob, _note, view_listing, view_queue
+from gsched.app.daemon_note import NO_DAEMON, note_about
+from gsched.app.queue import QueuedJob, list_queue, view_listing, view_queue
+from gsched.app.queue_filter import QueueFilter
 from gsched.config.settings import Settings
+from gsched.explain.words import moment
 from gsched.model.history import Reject
 from gsched.model.job import UNLIMITED_S, JobState
-from gsched.slurm.records import FreeText, QueueListing
+from gsched.slurm.records import FreeText, QueueListing, SlurmConfig
 
 AT = 10_000
 ANSWERED: dict[str, Any] = {"as_of": AT - 30, "interval_s": 30, "acting": True}
 
 
 def test_the_note_says_what_is_wrong_with_the_answer():
-    assert _note(None, AT) == NO_DAEMON
-    assert _note(ANSWERED, AT) == ""
-    assert "observes" in _note(ANSWERED | {"acting": False}, AT)
-    assert "PrivateData" in _note(ANSWERED | {"private": True, "as_of": 0}, AT)
+    assert note_about(None, AT) == NO_DAEMON
+    assert note_about(ANSWERED, AT) == ""
+    assert "observes" in note_about(ANSWERED | {"acting": False}, AT)
+    assert "PrivateData" in note_about(ANSWERED | {"private": True, "as_of": 0}, AT)
 
 
 def test_an_answer_grows_old_after_ten_rounds():
-    assert _note(ANSWERED | {"as_of": AT - 300}, AT) == ""
-    assert "301 s old" in _note(ANSWERED | {"as_of": AT - 301}, AT)
-    assert "301 s old" in _note({"as_of": AT - 301, "acting": True}, AT)  # rounds of 30 s
-    assert "does not run" in _note({"interval_s": 30, "acting": True}, AT)
+    assert note_about(ANSWERED | {"as_of": AT - 300}, AT) == ""
+    assert "301 s old" in note_about(ANSWERED | {"as_of": AT - 301}, AT)
 
 
 @pytest.fixture
@@ -146,3 +147,56 @@ def test_other_clusters_of_slurms_environment_are_said_to_be_missing(settings):
     view = view_queue(settings, [], {}, "alpha")
     assert view.warnings("") == view.warnings("alpha") == []
     assert view.warnings("beta,alpha") == ["SLURM_CLUSTERS names beta,alpha; this is alpha alone"]
+
+
+def test_of_a_job_that_the_daemon_has_not_seen_it_is_said_when_it_looks(settings, monkeypatch):
+    monkeypatch.setattr("gsched.app.queue.now", lambda: AT)
+    answer(settings, **{"7": ranked("a", 1)})
+    rows = [row(7), row(8, submit_time=AT - 5), row(9, submit_time=2000)]
+    view = view_queue(settings, [*rows, row(10, state=JobState.RUNNING)], {}, "c")
+    notes = {job.raw_id: view.note_on(job) for job in view.jobs}
+    looked = f"it looked at {moment(AT - 30)}, and looks every 30 s"
+    assert notes == {
+        7: "",
+        8: f"the gsched daemon has not seen this job yet: {looked}",
+        9: f"the gsched daemon said nothing of this job: {looked}",
+        10: "",
+    }
+    monkeypatch.setattr("gsched.app.queue.now", lambda: AT + 1000)
+    view = view_queue(settings, rows, {}, "c")
+    assert {view.note_on(job) for job in view.jobs} == {view.note}  # it is silent
+
+
+def test_a_single_job_that_is_listed_has_its_own_note(settings, monkeypatch):
+    class Slurm:
+        def config(self):
+            return SlurmConfig({"ClusterName": "c"})
+
+        def queue(self, *_args, **_options):
+            return QueueListing((row(7), row(8, submit_time=AT - 5)), ())
+
+    monkeypatch.setattr("gsched.app.queue.now", lambda: AT)
+    monkeypatch.setattr("gsched.app.queue.slurm_client", lambda _: Slurm())
+    answer(settings, **{"7": ranked("a", 1)})
+    assert list_queue(settings, QueueFilter()).note == ""
+    assert "has not seen this job yet" in list_queue(settings, QueueFilter(job_ids=("8",))).note
+
+
+def test_an_answer_that_may_not_be_read_is_not_called_absent(settings, monkeypatch):
+    def denied(*_args, **_options):
+        raise PermissionError(13, "Permission denied")
+
+    settings.status_file.write_text("{}")
+    assert "is damaged" in view_queue(settings, [], {}, "c").note
+    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr(Path, "read_text", denied)
+    note = view_queue(settings, [], {}, "c").note
+    assert note == f"no predictions: {settings.status_file} is not readable for you " + (
+        "(Permission denied)"
+    )
+
+
+def test_a_job_without_a_limit_has_none_in_its_document(settings):
+    found = job(settings, 7, time_limit_s=UNLIMITED_S)
+    assert found.document()["time_limit_s"] is None
+    assert job(settings, 7).document()["time_limit_s"] == 60

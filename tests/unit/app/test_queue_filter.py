@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from support.queue import row
 
+from gsched.app.queue import QueuedJob, chosen
 from gsched.app.queue_filter import QueueFilter, own_name
 from gsched.errors import UsageError
 from gsched.model.job import JobState
+from gsched.model.jobid import TaskRange
+from gsched.slurm.records import FreeText
 
 RUNNING = {"state": JobState.RUNNING, "state_text": "RUNNING"}
 
@@ -146,3 +149,57 @@ def test_an_id_that_is_none_is_refused():
 def test_ended_jobs_are_read_only_when_states_are_named():
     assert not QueueFilter().wants_ended
     assert QueueFilter(states=("F",)).wants_ended
+
+
+def test_a_range_of_a_whole_array_is_not_expanded(monkeypatch):
+    def expands(_):
+        raise AssertionError
+
+    monkeypatch.setattr(TaskRange, "__iter__", expands)
+    wanted = QueueFilter(job_ids=("7_[0-3999999]",))
+    assert takes(wanted, is_unsplit_array=True, array_tasks="0-3999999")
+    assert takes(wanted, array_task=3_999_999)
+    assert not takes(wanted, array_task=4_000_000)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["users", "accounts", "partitions", "qos", "reservations", "names", "job_ids", "licences",
+     "node_lists", "states"],
+)  # fmt: skip
+def test_a_filter_without_a_word_takes_nothing(field):
+    assert not takes(QueueFilter(**{field: ("",)}), reservation="", node_list="n1")
+    assert takes(QueueFilter(**{field: ()}))
+
+
+def test_upper_and_lower_case_as_with_squeue():
+    for taken in (QueueFilter(accounts=("LAB1",)), QueueFilter(qos=("Normal",))):
+        assert takes(taken)
+    assert takes(QueueFilter(names=("TRAIN",)), name="Train")
+    for refused in (QueueFilter(users=("ALICE",)), QueueFilter(partitions=("GPU",))):
+        assert not takes(refused)
+
+
+def test_licences_by_name():
+    wanted = QueueFilter(licences=("matlab",))
+    assert takes(wanted, licences="ansys:1,matlab:2")
+    assert not takes(wanted, licences="matlab2")
+    assert not takes(wanted)
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown"),
+    [
+        ("7_4", ["7_4"]),
+        ("7_[1-5],8", ["7_[2,4%2]"]),
+        ("7_2,7_4,7_6", ["7_[2,4,6%2]"]),
+        ("7_4,7", ["7_[0-10:2%2]"]),
+        ("7_3", []),
+    ],
+)
+def test_of_an_array_the_tasks_that_are_named(ids, shown):
+    array = row(7, is_unsplit_array=True, array_tasks="0-10:2%2")
+    jobs = [QueuedJob(array, FreeText("", ""), {}, 0)]
+    wanted = QueueFilter(job_ids=(ids,))
+    found = chosen(jobs, wanted.test(), wanted.named_jobs())
+    assert [job.slurm_id for job in found] == shown

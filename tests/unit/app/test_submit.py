@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gsched.app import submit
-from gsched.errors import UnavailableError, UsageError
+from gsched.errors import ConfigError, UnavailableError, UsageError
 from gsched.slurm import wire
 
 SCRIPT = "#!/bin/sh\n#SBATCH -p gpu\ntrue\n"
@@ -101,12 +102,50 @@ def test_what_is_wanted_goes_into_the_comment(job_folder, args):
 
 
 def test_a_standing_opt_out_counts_without_an_option(job_folder):
-    assert prepare("job.sh", opts_out=True).argv == ("sbatch", "--comment=gs1{none}", "job.sh")
-    assert prepare("--test-only", "job.sh", opts_out=True).argv == (
+    away = ("sbatch", "--comment=gs1{none}", "job.sh")
+    assert prepare("job.sh", opts_out=lambda: True).argv == away
+    assert prepare("--test-only", "job.sh", opts_out=lambda: True).argv == (
         "sbatch",
         "--test-only",
         "job.sh",
     )
+
+
+def unreadable() -> bool:
+    raise ConfigError("gsched.toml: is not valid TOML", "correct it")
+
+
+@pytest.mark.parametrize("args", [["job.sh"], ["--gs-none", "job.sh"], ["--gs-dry-run", "job.sh"]])
+def test_a_wish_that_nobody_can_read_keeps_gsched_away(job_folder, args):
+    prepared = prepare(*args, opts_out=unreadable)
+    assert prepared.argv == ("sbatch", "--comment=gs1{none}", "job.sh")
+    (warning,) = prepared.warnings
+    assert warning == "the job is submitted as with --gs-none, for gsched.toml: is not valid TOML"
+
+
+@pytest.mark.parametrize("option", ["--gs-phase=eval", "--gs-wait=5", "--gs-deadline=now+1day"])
+def test_who_asks_for_something_must_be_understood(job_folder, option):
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        prepare(option, "job.sh", opts_out=unreadable)
+
+
+@pytest.mark.parametrize("option", ["--gs-dedline", "--gs-none=x"])
+def test_a_wrong_own_option_is_said_before_a_script_is_looked_for(job_folder, monkeypatch, option):
+    monkeypatch.setattr(submit, "find_script", lambda *_: pytest.fail("looked for"))
+    with pytest.raises(UsageError, match=option.partition("=")[0]) as caught:
+        prepare(option, "1", "x.sh")
+    assert option != "--gs-dedline" or caught.value.hint == "did you mean --gs-deadline?"
+    with pytest.raises(UsageError):
+        submit.prepare([option], {}, lambda _: pytest.fail("standard input was read"), NOW)
+
+
+@pytest.mark.parametrize("uid", [["--uid=news"], ["--uid", "news"]])
+def test_whose_job_it_will_be(job_folder, uid):
+    assert prepare(*uid, "job.sh").as_user == "news"
+    assert prepare("job.sh").as_user == ""
+    (job_folder / "job.sh").write_text("#!/bin/sh\n#SBATCH --uid=9\n")
+    assert prepare("job.sh").as_user == "9"
+    assert prepare(*uid, "job.sh").as_user == "news"
 
 
 def test_a_comment_that_leaves_no_room_stops_the_submission(job_folder):
@@ -251,6 +290,36 @@ def test_the_script_is_looked_for_where_sbatch_looks(tmp_path, monkeypatch):
     (tmp_path / "here" / "s.sh").unlink()
     (tmp_path / "here" / "s.sh").mkdir()
     assert found("s.sh") == "bin1"
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EIO, errno.ESTALE, errno.ELOOP, errno.ENAMETOOLONG]
+)
+def test_a_file_that_cannot_be_seen_is_left_to_sbatch(job_folder, monkeypatch, number):
+    """root sees everything, so the kernel's answer is made here."""
+    (job_folder / "good").mkdir()
+    (job_folder / "good" / "s.sh").write_text("#!/bin/sh\n#GSCHED --gs-none\n")
+    real_stat = Path.stat
+
+    def closed(self, **facts):
+        if "closed" in self.parts:
+            raise OSError(number, os.strerror(number))
+        return real_stat(self, **facts)
+
+    monkeypatch.setattr(Path, "stat", closed)
+    environ = {"PATH": f"{job_folder}/closed:{job_folder}/good"}
+    for words in (["s.sh"], ["--chdir=closed", "s.sh"]):
+        prepared = prepare(*words, environ=environ)
+        assert prepared.argv == ("sbatch", *words[:-1], "--comment=gs1{none}", "s.sh")
+        assert prepared.warnings == ()
+    for name in ("/closed/s.sh", "./closed/s.sh", "closed/s.sh"):
+        prepared = prepare(name, environ=environ)
+        assert (prepared.argv, prepared.script, prepared.warnings) == (("sbatch", name), None, ())
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "/" + "x" * 300, "/" + "x/" * 3000])
+def test_a_name_that_is_too_long_is_left_to_sbatch(job_folder, name):
+    assert prepare(name).argv == ("sbatch", name)
 
 
 def test_an_unknown_option_is_looked_up_in_sbatchs_help(tmp_path, job_folder, monkeypatch):

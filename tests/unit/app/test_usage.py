@@ -13,10 +13,10 @@ from support.history import attempt, batch
 from gsched.app.usage import usage_of
 from gsched.app.usage_words import report_lines
 from gsched.config.settings import Settings
-from gsched.errors import UsageError
-from gsched.model.job import JobState
+from gsched.errors import NoAccountingError, UsageError
+from gsched.model.job import UNLIMITED_S, JobState
 from gsched.slurm.parse_usage import UsageRecord, parse_stat, parse_usage, with_running_steps
-from gsched.slurm.records import QueueListing, SlurmConfig
+from gsched.slurm.records import QueueListing
 from gsched_sql import History
 
 VIEWS = Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "views"
@@ -32,12 +32,11 @@ class Slurm:
 
     def __init__(self, records: tuple[UsageRecord, ...], *, slurmdbd: bool = True) -> None:
         self.records = records
-        self.storage = "accounting_storage/slurmdbd" if slurmdbd else "(null)"
-
-    def config(self) -> SlurmConfig:
-        return SlurmConfig({"ClusterName": "alpha", "AccountingStorageType": self.storage})
+        self.slurmdbd = slurmdbd
 
     def usage(self, job_ids: list[str]) -> Any:
+        if not self.slurmdbd:
+            raise NoAccountingError("this cluster has no slurmdbd")
         (asked,) = job_ids
         found = [r for r in self.records if asked in {r.slurm_id, str(r.job_id)}]
         return tuple(found), ()
@@ -186,3 +185,21 @@ def test_an_unknown_job_may_be_anothers(report):
         report("4711")
     with pytest.raises(UsageError, match="one job or one array task at a time"):
         report("80_[1-2]")
+
+
+def test_no_limit_is_said_and_an_unknown_one_is_not(report):
+    for limit_s, words in ((UNLIMITED_S, "; time limit UNLIMITED"), (None, "")):
+        records = tuple(replace(r, time_limit_s=limit_s) for r in recorded())
+        found = report("43", records)
+        assert found.document()["jobs"][0]["time_limit_s"] is None
+        assert lines(found)["ran"].partition(";")[1:] == words.partition(";")[1:]
+
+
+def test_the_exit_code_of_a_job_that_never_ran_means_nothing(report):
+    records = tuple(
+        replace(r, state=JobState.FAILED, state_text="FAILED", exit_code=0, exit_signal=1)
+        for r in recorded()
+    )
+    found = report("87", records)
+    assert found.document()["jobs"][0]["exit_words"] is None
+    assert lines(found)[""].endswith("FAILED (never ran)")

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from support.sim import TruePredictor, job, nodes
 
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop import DaemonLoop, LoopOptions
+from gsched.daemon.query_socket import QuerySocket
 from gsched.daemon.requests import RequestBook
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Predictor
@@ -162,6 +163,28 @@ def test_somebody_in_a_hurry_brings_the_next_round_forward(
     daemon.loop.run(after_round)  # three hours, did nobody hurry
     gaps = [after - before for before, after in itertools.pairwise(rounds)]
     assert min(gaps) > 0.05  # however often they ask
+
+
+def test_a_query_socket_that_cannot_be_opened_stops_no_round(
+    acting: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_taken = True
+
+    class Server:
+        @contextmanager
+        def listening(self, address: str) -> Iterator[str]:
+            if is_taken:
+                raise UnavailableError(f"cannot listen at {address}: Address already in use")
+            yield address
+
+    acting.loop.query_socket = QuerySocket(Server(), "h:1")  # type: ignore[arg-type]
+    with acting.loop.query_socket.kept():
+        acting.loop.once()
+        problem = "cannot listen at h:1: Address already in use"
+        assert (acting.answer()["query_address"], acting.answer()["query_problem"]) == ("", problem)
+        is_taken = False
+        acting.loop.once()
+        assert (acting.answer()["query_address"], acting.answer()["query_problem"]) == ("h:1", "")
 
 
 def test_the_end_interrupts_a_pause(tmp_path: Path) -> None:

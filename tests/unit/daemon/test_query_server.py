@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import pwd
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -16,6 +18,7 @@ from gsched.daemon import query_server
 from gsched.daemon.query_client import QueryClient
 from gsched.daemon.query_protocol import (
     MAX_JOBS,
+    MAX_OWN_JOBS,
     MAX_QUESTION_BYTES,
     Question,
     answer_payload,
@@ -23,9 +26,17 @@ from gsched.daemon.query_protocol import (
     read_line,
     read_question,
 )
+from gsched.daemon.query_rates import BURST, PER_S, AskerRates
 from gsched.daemon.query_server import MAX_CONNECTIONS, QueryServer
+from gsched.daemon.query_socket import QuerySocket
 from gsched.daemon.status_file import Bulletin
-from gsched.errors import ConfigError, DataError, PermissionDeniedError, UnavailableError
+from gsched.errors import (
+    ConfigError,
+    DataError,
+    PermissionDeniedError,
+    TryAgainError,
+    UnavailableError,
+)
 from gsched.slurm.munge import Decoded
 from gsched.slurm.records import SlurmConfig
 from gsched.testbed.wait import wait_for
@@ -40,10 +51,12 @@ class StandInMunge:
     def __init__(self, uid: int) -> None:
         self.uid = uid
 
-    def encode(self, payload: str, only_for_uid: int | None = None) -> str:
+    def encode(
+        self, payload: str, only_for_uid: int | None = None, timeout_s: float | None = None
+    ) -> str:
         return json.dumps([self.uid, only_for_uid, payload])
 
-    def decode(self, credential: str) -> Decoded:
+    def decode(self, credential: str, timeout_s: float | None = None) -> Decoded:
         try:
             uid, reader, payload = json.loads(credential)
         except (ValueError, RecursionError):
@@ -201,6 +214,175 @@ def test_those_who_say_nothing_are_hung_up_on_and_take_no_more_than_the_places(
         assert wait_for(lambda: answers(address), "an honest question to be answered")
 
 
+def test_a_flood_of_silent_ones_shuts_nobody_out(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 3600.0)  # they do not go by themselves
+    with office.opened() as address, ExitStack() as open_ones:
+        host, port = address.split(":")
+        for number in range(3 * MAX_CONNECTIONS):
+            connection = open_ones.enter_context(socket.create_connection((host, int(port))))
+            connection.sendall(b"half a que")
+            if number % MAX_CONNECTIONS == 0:
+                assert seen(address, GAMES, "7") == {"7"}
+
+
+def test_who_has_asked_keeps_the_place_until_the_answer(office: Office) -> None:
+    may_go_on = threading.Event()
+    decoding: list[str] = []
+    decode = StandInMunge(ROOT).decode
+
+    class SlowMunge(StandInMunge):
+        def decode(self, credential: str, timeout_s: float | None = None) -> Decoded:
+            decoding.append(credential)
+            may_go_on.wait(60)
+            return decode(credential)
+
+    office.server._munge = SlowMunge(ROOT)  # type: ignore[assignment]
+    question = Question.about("7")
+    line = StandInMunge(GAMES).encode(question.to_json()).encode() + b"\n"
+    with office.opened() as address, ExitStack() as open_ones:
+        host, port = address.split(":")
+        asked = [
+            open_ones.enter_context(socket.create_connection((host, int(port)), timeout=60))
+            for _ in range(MAX_CONNECTIONS)
+        ]
+        for connection in asked:
+            connection.sendall(line)
+        wait_for(lambda: len(decoding) == MAX_CONNECTIONS, "all to have asked")
+        with socket.create_connection((host, int(port)), timeout=60) as late:
+            assert late.recv(1) == b""
+        may_go_on.set()
+        answers = [read_line(connection, 10_000, 60.0) for connection in asked]
+    assert all(question.nonce in answer for answer in answers)
+
+
+def test_who_asks_too_often_is_told_to_wait_and_nobody_else(office: Office) -> None:
+    office.server._rates = AskerRates(lambda: 0.0)  # no time goes by
+    with office.opened() as address:
+        for _ in range(BURST):
+            ask(address, GAMES, "7")
+        with pytest.raises(TryAgainError, match="busy: this user asks too often"):
+            ask(address, GAMES, "7")
+        assert seen(address, NEWS, "7") == {"7"}
+
+
+def test_a_users_questions_come_back_with_time() -> None:
+    clock = [0.0]
+    rates = AskerRates(lambda: clock[0])
+    assert [rates.allows(1) for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    clock[0] += 2.5 / PER_S
+    assert [rates.allows(1) for _ in range(4)] == [True, True, False, False]
+    assert rates.allows(2)
+
+
+def test_ones_own_jobs_need_no_ids() -> None:
+    office = Office(private=True)
+    with office.opened() as address:
+        munge = StandInMunge(GAMES)
+        client = QueryClient(address, munge, frozenset({ROOT}))  # type: ignore[arg-type]
+        assert set(client.ask(own=True)["jobs"]) == {"7", "9_3"}
+        assert set(client.ask("8", own=True)["jobs"]) == {"7", "9_3"}
+    assert office.hurries == 0
+
+
+def test_of_many_own_jobs_the_waiting_ones_come_first() -> None:
+    jobs: dict[str, Any] = {
+        str(n): {"submit_time": n, "state": "PENDING" if n % 2 else "RUNNING"}
+        for n in range(2 * MAX_OWN_JOBS)
+    }
+    office = Office()
+    office.bulletin = Bulletin(HEAD, jobs, dict.fromkeys(jobs, "games"), True)
+    with office.opened() as address:
+        munge = StandInMunge(GAMES)
+        client = QueryClient(address, munge, frozenset({ROOT}))  # type: ignore[arg-type]
+        told = client.ask(own=True)["jobs"]
+    assert len(told) == MAX_OWN_JOBS
+    assert {job["state"] for job in told.values()} == {"PENDING"}
+
+
+class OnceThrough(dict[str, Any]):
+    """Jobs that may be gone through while a bulletin is made, and not for a question."""
+
+    is_closed = False
+
+    def __iter__(self) -> Iterator[str]:
+        assert not self.is_closed, "all jobs were gone through"
+        return super().__iter__()
+
+    def items(self) -> Any:
+        assert not self.is_closed, "all jobs were gone through"
+        return super().items()
+
+
+def test_a_question_does_not_go_through_all_jobs() -> None:
+    jobs = OnceThrough({"7": {"submit_time": 70}, "9_3": {"submit_time": 93}})
+    office = Office(private=True)
+    office.bulletin = Bulletin(HEAD, jobs, {"7": "games", "9_3": "games"}, True)
+    jobs.is_closed = True
+    with office.opened() as address:
+        unknown = [str(n) for n in range(100, 100 + MAX_JOBS - 2)]
+        assert seen(address, GAMES, "7", "9", *unknown) == {"7", "9"}
+
+
+def test_what_was_not_answered_is_counted_and_told_once_a_minute(
+    office: Office, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def told() -> list[str]:
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return found
+
+    office.server.refuse("first")
+    assert told() == ["1 question not answered: first"]
+    office.server.refuse("second")
+    office.server.refuse("third")
+    office.server.report()
+    assert told() == []
+    clock[0] += 61
+    office.server.report()
+    assert told() == ["2 questions not answered, the last one: third"]
+    office.server.report()
+    assert told() == []
+
+
+def test_what_was_counted_is_told_without_another_refusal(
+    office: Office, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.server.refuse("first")
+    office.server.refuse("second")
+    monkeypatch.setattr(query_server, "_LOG_INTERVAL_S", 0.0)
+    with office.opened():
+        wait_for(lambda: "1 question not answered: second" in caplog.text, "the log to tell")
+
+
+# -- a socket that cannot be opened --------------------------------------------------------------
+
+
+def test_a_port_in_use_is_tried_again_and_said_once(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as other:
+        address = other.enter_context(Office().opened())
+        kept = QuerySocket(office.server, address)
+        with kept.kept():
+            kept.keep()
+            assert kept.address == ""
+            assert kept.problem == f"cannot listen at {address}: Address already in use"
+            (said,) = [record.getMessage() for record in caplog.records]
+            assert kept.problem in said
+            assert "ss -ltnp" in said
+            other.close()
+            kept.keep()
+            assert (kept.address, kept.problem) == (address, "")
+            assert seen(address, GAMES, "7") == {"7"}
+    with pytest.raises(UnavailableError):
+        ask(address, GAMES, "7")
+
+
 def test_bytes_that_drip_do_not_prolong_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 0.3)
     with office.opened() as address:
@@ -282,12 +464,15 @@ def test_questions_come_back() -> None:
 def test_nobody_can_listen_where_somebody_does(office: Office) -> None:
     with (
         office.opened() as address,
-        pytest.raises(ConfigError, match=f"cannot listen at {address}: Address already in use"),
+        pytest.raises(
+            UnavailableError, match=f"cannot listen at {address}: Address already in use"
+        ) as caught,
         Office().server.listening(address),
     ):
         pass
+    assert "ss -ltnp" in caught.value.hint
     with (
-        pytest.raises(ConfigError, match=r"cannot listen at no\.such\.host\.invalid:80"),
+        pytest.raises(UnavailableError, match=r"cannot listen at no\.such\.host\.invalid:80"),
         office.server.listening("no.such.host.invalid:80"),
     ):
         pass

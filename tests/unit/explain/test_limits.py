@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from support.queue import row
 
-from gsched.explain.limits import limit_facts
+from gsched.explain.limits import QosOrder, limit_facts
 from gsched.explain.slurm_reasons import explain_reason
 from gsched.model.history import Tres
+from gsched.model.job import UNLIMITED_S
 from gsched.slurm.parse_limits import LimitRecord, LimitValue, NodeDemand, parse_limits
 
 DATA = Path(__file__).parents[2] / "data" / "slurm" / "22.05" / "views" / "assoc_mgr.txt"
@@ -23,10 +24,11 @@ def job(**facts):
     return row(1, user="games", tenant="lab1", tres=tres, **({"time_limit_s": 3600} | facts))
 
 
-def facts(code, the_job, records=RECORDS):
+def facts(code, the_job, records=RECORDS, qos=("normal",)):
     name = explain_reason(code).limit
     assert name is not None
-    return limit_facts(name, the_job, records, 5, NodeDemand(8, 2**30, None))
+    order = QosOrder("gpu", qos)
+    return limit_facts(name, the_job, records, 5, NodeDemand(8, 2**30, None), order)
 
 
 def test_a_limit_of_the_account_that_is_reached():
@@ -109,3 +111,42 @@ def test_limits_of_others_are_not_shown():
     assert len(other) == 2
     for code in ("AssocMaxJobsLimit", "QOSMaxNodePerUserLimit"):
         assert facts(code, job(), other) == ()
+
+
+@pytest.mark.parametrize("code", ["QOSMaxWallDurationPerJobLimit", "QOSGrpGRESRunMinutes"])
+def test_a_job_without_a_limit_asks_for_all_time(code):
+    (fact, *_) = facts(code, job(time_limit_s=UNLIMITED_S))
+    assert fact.is_hopeless
+    assert fact.words.endswith("it asks for UNLIMITED")
+    assert fact.document()["asked"] is None
+
+
+def of_qos(qos, limit, tres="gres/gpu", uid=5):
+    values = {"MaxTRESPU": {tres: LimitValue(limit, 0.0)}}
+    return LimitRecord(qos, "", "", uid, "", "", values)
+
+
+def test_of_two_qos_the_first_that_has_a_limit_counts_for_each_resource():
+    both = [of_qos("normal", 1.0), of_qos("small", 4.0)]
+    code, asks = "QOSMaxGRESPerUser", job(asks={"gres/gpu": 5})
+    (fact,) = facts(code, asks, both, ("small", "normal"))
+    assert (fact.owner, fact.limit) == ("user games in QOS small of partition gpu", 4.0)
+    (fact,) = facts(code, asks, both, ("normal", "small"))
+    assert (fact.owner, fact.limit) == ("user games in QOS normal", 1.0)
+    without = [of_qos("small", None), of_qos("normal", 1.0)]
+    (fact,) = facts(code, asks, without, ("small", "normal"))
+    assert fact.owner == "user games in QOS normal"
+
+
+def test_a_qos_that_is_not_shown_may_be_the_one_that_is_meant():
+    known = [of_qos("normal", 1.0), of_qos("small", 4.0, uid=6)]
+    assert facts("QOSMaxGRESPerUser", job(), known, ("small", "normal")) == ()
+
+
+def test_a_most_of_an_account_is_that_of_its_users_unless_they_have_another():
+    values = {"MaxTRESPJ": {"gres/gpu": LimitValue(1.0, None)}}
+    account = LimitRecord("", "lab1", "", None, "", "root", values)
+    assert facts("AssocMaxGRESPerJob", job(), [account]) == ()
+    user = LimitRecord("", "lab1", "games", 5, "", "", values)
+    (fact,) = facts("AssocMaxGRESPerJob", job(), [account, user])
+    assert fact.owner == "user games in account lab1"

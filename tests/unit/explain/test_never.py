@@ -201,3 +201,10 @@ def test_what_is_not_shown_makes_no_job_impossible():
     assert words(large, [], [partition(nodes=())]) == ""
     hidden = row(1, num_gpus=99, partitions=("gpu", "hidden"))
     assert words(hidden) == ""
+
+
+def test_no_limit_is_beyond_that_of_a_partition_and_no_number():
+    site = Site([node("n1")], [partition(nodes=("n1",), max_time_s=60)])
+    found = never_starts(Ask(row(1, time_limit_s=UNLIMITED_S)), site)
+    assert found is not None
+    assert found.params == {"partition": "gpu", "asked_s": None, "limit_s": 60}

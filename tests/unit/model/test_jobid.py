@@ -167,3 +167,29 @@ def test_any_text_gives_an_id_or_a_data_error(text):
     except DataError:
         return
     assert parse_job_id(str(job)) == job
+
+
+_any_tasks = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 7)), min_size=1, max_size=6
+).map(lambda parts: parse_tasks(",".join(f"{a}-{a + length}:{s}" for a, length, s in parts)))
+
+
+@given(_any_tasks, _any_tasks)
+def test_tasks_of_two_expressions(one, other):
+    common = one.common(other)
+    assert list(common) == sorted(set(one) & set(other))
+    assert len(common) == len(list(common))
+    assert common == other.common(one)
+    assert [task for task in range(100) if task in one] == list(one)
+
+
+def test_no_range_is_expanded(monkeypatch):
+    def expands(_):
+        raise AssertionError
+
+    monkeypatch.setattr(TaskRange, "__iter__", expands)
+    wanted, array = parse_tasks("0-3999999,4000000"), parse_tasks("1-3999998:3,3999999")
+    assert str(wanted.common(array)) == "1-3999997:3,3999999"
+    assert 3_999_997 in array
+    assert 3_999_998 not in array
+    assert "1" not in array

@@ -18,10 +18,11 @@ from gsched.slurm.accounting import (
     LEAST_CHUNK_S,
     MOST_CHUNK_S,
     OVERLAP_S,
+    check_filter,
     merged,
     read_chunks,
 )
-from gsched.slurm.parse_sacct import check_filter, sacct_argv, with_names
+from gsched.slurm.parse_sacct import sacct_argv, with_names
 from gsched.slurm.records import AccountingFilter
 
 DAY_S = 86_400
@@ -109,17 +110,15 @@ def test_the_last_word_on_an_attempt_counts_and_doubles_do_not():
     done = replace(running, state=JobState.COMPLETED, end_time=BEGIN + 50)
     again = replace(done, submit_time=BEGIN + 60)
     odd = Reject("sacct", 3, "no", "raw|text")
-    progress = []
     chunks = [
         replace(batch(running), rejects=(odd,), rows_in=2, cursor="10"),
         replace(batch(attempt(0, BEGIN - 5), again, done), rejects=(odd,), rows_in=5,
                 rows_skipped=1, cursor="20"),
     ]  # fmt: skip
-    whole = merged(chunks, lambda until, rows: progress.append((until, rows)))
+    whole = merged(chunks)
     assert [record.submit_time - BEGIN for record in whole.records] == [-5, 0, 60]
     assert whole.records[1].state is JobState.COMPLETED
     assert (whole.rejects, whole.rows_in, whole.rows_skipped, whole.cursor) == ((odd,), 5, 1, "20")
-    assert progress == [(10, 2), (20, 7)]
 
 
 def test_the_command_of_a_filter():
@@ -159,3 +158,17 @@ def test_names_with_commas_are_looked_for_in_the_answer():
 def test_what_sacct_could_not_take_is_said_before(chosen):
     with pytest.raises(UsageError):
         check_filter(chosen)
+
+
+def test_a_job_of_which_only_the_end_is_known_waits_for_the_rest():
+    """What slurmdbd shows between the end of a short job and the news of its start."""
+    until = BEGIN + DAY_S
+    half = replace(attempt(job_id=7), partition=None, time_limit_s=None, name="allocation")
+    young = replace(half, submit_time=until - 5)
+    old = replace(half, submit_time=until - OVERLAP_S - 1)
+    whole = replace(attempt(job_id=8), partition="gpu", submit_time=until - 5)
+    found = batch(young, old, whole)
+    [chunk] = read_chunks(lambda _begin, _end: found, BEGIN, until)
+    assert chunk.records == (old, whole)
+    assert chunk.rows_skipped == found.rows_skipped + 1
+    assert chunk.rows_in == len(chunk.records) + chunk.rows_skipped

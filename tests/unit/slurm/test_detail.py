@@ -34,7 +34,7 @@ class Slurm:
         answers = {"--version": f"slurm-wlm {self.release}.5\n", "squeue": self.squeue,
                    "scontrol": self.scontrol}  # fmt: skip
         status, stdout, stderr = self.errors.get(word, (0, answers.get(word, self.json), ""))
-        return Completed(argv, status, stdout, stderr, 0.01)
+        return Completed(argv, status, stdout, stderr)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ class Slurm:
             raise TryAgainError("no answer in time")
         self.clock.now += self.takes_s
         stderr = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return Completed(tuple(argv), 1 if stderr else 0, "out", stderr, self.takes_s)
+        return Completed(tuple(argv), 1 if stderr else 0, "out", stderr)
 
 
 def patience(clock, slurm, total_s=60.0, **options):
@@ -152,7 +152,7 @@ def test_a_late_answer_is_announced_once_and_names_who_is_late():
     def slow(argv, *, stdin=None, timeout_s):
         clock.now += 5
         assert may_answer.wait(60)
-        return Completed(tuple(argv), 0, "", "", 5.0)
+        return Completed(tuple(argv), 0, "", "")
 
     asked = patience(clock, slow, notify=notify, silent_s=0.001)
     asked.read(["sacct"])

@@ -148,8 +148,8 @@ def test_an_owner_lives_while_the_very_process_does() -> None:
     assert processes.is_alive(owner)
     assert not processes.is_alive(Owner(seen.pid, seen.start_ticks + 1))
     process.kill()
-    wait_for(lambda: processes.inspect(process.pid) is None, "the zombie to count as ended")
-    assert not processes.is_alive(owner)
+    wait_for(lambda: not processes.is_alive(owner), "the zombie to count as ended")
+    assert processes.inspect(process.pid) is None
     process.wait()
     assert not processes.is_alive(owner)
     assert processes.is_alive(processes.this_process())
