@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from hypothesis import settings
+from support.machine import NO_NAMESPACES
 from support.shared import ABSENT
 
 # a slow machine is no fault; a failing example can be run again from what is printed
@@ -23,11 +24,16 @@ EXPECTED_SKIPS: frozenset[str] = frozenset()
 """Node ids (``tests/unit/x/test_y.py::test_z``) that may be skipped, each with a reason."""
 
 _skipped: list[str] = []
-_without_shared: list[str] = []
+_by_machine: dict[str, list[str]] = {ABSENT: [], NO_NAMESPACES: []}
+"""Skipped for what a machine may lack; where CI runs, nothing is lacking."""
 
 
 def _note(nodeid: str, longrepr: object) -> None:
-    (_without_shared if ABSENT in str(longrepr) else _skipped).append(nodeid)
+    for reason, names in _by_machine.items():
+        if reason in str(longrepr):
+            names.append(nodeid)
+            return
+    _skipped.append(nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -49,7 +55,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     unexpected = sorted(set(_skipped) - EXPECTED_SKIPS)
     terminalreporter.write_line(f"{len(_skipped)} tests skipped, {len(unexpected)} unexpectedly")
-    if _without_shared:
-        terminalreporter.write_line(f"{len(_without_shared)} more skipped: {ABSENT}")
+    for reason, names in _by_machine.items():
+        if names:
+            terminalreporter.write_line(f"{len(names)} more skipped: {reason}")
     for name in unexpected:
         terminalreporter.write_line(f"SKIPPED UNEXPECTEDLY {name}", red=True)

@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+from support.machine import NO_NAMESPACES, has_mount_namespaces
 from support.site import GSCHED
 
 from gsched.testbed.environment import as_user
@@ -106,6 +107,8 @@ def configless(tmp_path_factory):
     """A configless site, and a function that runs a command on a login node of it as games."""
     from gsched.testbed.cluster import Testbed
 
+    if not has_mount_namespaces():
+        pytest.skip(NO_NAMESPACES)
     folder = tmp_path_factory.mktemp("bin")
     folder.chmod(0o755)
     for name in CLIENT_COMMANDS:

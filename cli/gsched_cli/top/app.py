@@ -181,6 +181,8 @@ class TopApp(App[int]):
     # -- what is shown ------------------------------------------------------------------------
 
     def _show(self) -> None:
+        if not self.query(JobList):  # the application is ending: its parts are gone
+            return
         jobs = self._look.queue.jobs if self._look else ()
         chosen = self._choice.of(jobs)
         self.query_one(JobList).show(chosen)
@@ -195,7 +197,8 @@ class TopApp(App[int]):
         text = Text("\n".join(lines))
         if self._error:
             text.stylize(Style(color="red", bold=True), len(lines[0]) + 1)
-        self.query_one("#header", Static).update(text)
+        for line in self.query("#header").results(Static):  # none while the application ends
+            line.update(text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A / that is typed into the line of text is text."""

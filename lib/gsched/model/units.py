@@ -184,14 +184,15 @@ def _gres_item(item: str, whole: str) -> Gres:
     head, _, extra = item.partition("(")
     head = re.sub(r"^gres[:/]", "", head)
     name, *rest = (part for part in re.split(r"[:=]", head) if part != "no_consume")
-    if name == "" or len(rest) > 2:
+    if name == "":
         raise DataError(f"not a GRES: {_shown(item)} in {_shown(whole)}")
     count = parse_count(extra[4:-1]) if extra.startswith("CNT:") else 1
     if rest and _QUANTITY.fullmatch(rest[-1]):
         count = parse_count(rest.pop())
-    elif len(rest) == 2:
+    elif len(rest) >= 2:
         raise DataError(f"not a GRES count: {_shown(rest[-1])} in {_shown(whole)}")
-    return Gres(name, rest[0] if rest else "", count)
+    # 24.11 takes `--gpus=gpu:a100:2` and `--gres=gpu:a:b:2`: the type is what stands between
+    return Gres(name, ":".join(rest), count)
 
 
 def parse_requested_gres(text: str) -> tuple[Gres, ...]:

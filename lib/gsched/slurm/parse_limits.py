@@ -140,7 +140,7 @@ def _qos(lines: list[str]) -> Iterator[LimitRecord]:
             qos=name,
             account=whose if section == "Account" else "",
             user="",
-            uid=int(whose) if section == "User" and whose.isdecimal() else None,
+            uid=_uid(whose) if section == "User" else None,
             partition="",
             parent="",
             values=_values(_words(its_lines)),
@@ -157,6 +157,12 @@ def _name_and_id(text: str) -> tuple[str, int | None]:
     if match is None:
         return text, None
     return match["name"], None if match["id"] is None else int(match["id"])
+
+
+def _uid(whose: str) -> int | None:
+    """The number of a user of a QOS: ``5`` on 22.05, ``games(5)`` on 24.11."""
+    name, uid = _name_and_id(whose)
+    return int(name) if uid is None and name.isascii() and name.isdecimal() else uid
 
 
 def _values(words: Mapping[str, str]) -> Mapping[str, Mapping[str, LimitValue]]:

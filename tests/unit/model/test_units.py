@@ -203,9 +203,13 @@ def test_gres_in_every_spelling(text, entries):
     assert list(parse_gres(text)) == entries
 
 
+def test_a_type_may_hold_what_stands_between_name_and_count():
+    assert parse_gres("gres/gpu:gpu:a100:2") == (Gres("gpu", "gpu:a100", 2),)
+
+
 @pytest.mark.parametrize(
     "text",
-    ["gpu:a:b:2", "gpu:a100:x", ":2", "gres:", "gpu:1.5", "gpu:2(S:0", "gpu:2)", "gpu(CNT:x)"],
+    ["gpu:a100:x", "gpu:a:b:x", ":2", "gres:", "gpu:1.5", "gpu:2(S:0", "gpu:2)", "gpu(CNT:x)"],
 )
 def test_what_is_no_gres(text):
     with pytest.raises(DataError):
@@ -247,7 +251,7 @@ def test_the_values_of_gpus_options(text, entries):
     assert list(parse_gpus(text)) == entries
 
 
-@pytest.mark.parametrize("text", ["gpu:a100:2", "a100:", "a100:x", "1.5"])
+@pytest.mark.parametrize("text", ["a100:", "a100:x", "1.5"])
 def test_what_is_no_value_of_a_gpus_option(text):
     with pytest.raises(DataError):
         parse_gpus(text)
