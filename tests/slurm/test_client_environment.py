@@ -148,7 +148,7 @@ def test_all_of_it_works_on_a_configless_site(configless, cached):
     cancelled = configless(GSCHED, "cancel", job, cached=cached)
     assert cancelled.returncode == 0, cancelled.stderr
     refused = configless(GSCHED, "requeue", "999999", cached=cached)
-    assert "Slurm knows no job 999999" in refused.stderr
+    assert "Slurm has no job 999999" in refused.stderr
 
 
 def test_a_host_that_knows_no_slurm_says_so_at_once(configless):

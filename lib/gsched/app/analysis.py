@@ -109,7 +109,22 @@ def _site(live: LiveJob, reservations: Sequence[ReservationView] | None) -> Site
         licences=licences,
         memory_counts=cluster.config.gives_out_memory,
         ignores_partition_limits=lambda: _ignores_partition_limits(live),
+        accounts_above=lambda: _accounts_above(live),
     )
+
+
+def _accounts_above(live: LiveJob) -> frozenset[str] | None:
+    """The job's account and all above it; None where they are hidden or need not exist."""
+    config = live.cluster.config
+    enforced = set(config.get("AccountingStorageEnforce").lower().split(","))
+    if not config.has_slurmdbd or "associations" not in enforced:
+        return None
+    try:
+        records = live.cluster.client.limits(live.row.tenant, ())
+    except GschedError:
+        return None
+    found = frozenset(record.account for record in records if not record.qos)
+    return found if {"root", live.row.tenant} <= found else None
 
 
 def _ignores_partition_limits(live: LiveJob) -> bool:

@@ -45,7 +45,8 @@ class Site:
 
     `licences` None: not known. `memory_counts`: Slurm gives out memory (CR_…_Memory).
     `ignores_partition_limits`: whether the job's QOS may go beyond its partition's limits; asked
-    only when that matters.
+    only when that matters. `accounts_above`: the job's account and all above it up to the root,
+    None where they are not known or Slurm does not insist on them; asked only when that matters.
     """
 
     nodes: Sequence[NodeView]
@@ -54,6 +55,7 @@ class Site:
     licences: Mapping[str, int] | None = None
     memory_counts: bool = False
     ignores_partition_limits: Callable[[], bool] = lambda: False
+    accounts_above: Callable[[], frozenset[str] | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,9 @@ def _misfit(
 
     `mine` are all the partitions of the job.
     """
+    foreign = _foreign_account(ask.row, partition, site)
+    if foreign is not None:
+        return foreign
     limited = _beyond_limits(ask, partition, mine)
     if limited is not None:
         # that the scheduler looked at the job and gave another reason speaks against it
@@ -131,6 +136,33 @@ def _misfit(
         return None
     narrowed = _narrowed(ask, partition, nodes)
     return narrowed if isinstance(narrowed, Block) else _lacking(ask, partition, narrowed, site)
+
+
+def _foreign_account(row: QueueRow, partition: PartitionView, site: Site) -> Block | None:
+    """That a partition does not take the job's account: Slurm 24.11 gives no reason of its own.
+
+    slurm.conf(5) of 24.11: AllowAccounts means the accounts below those named, too; that of 22.05
+    does not, but there the job's reason tells.
+    """
+    if not row.tenant or not (partition.allow_accounts or partition.deny_accounts):
+        return None
+    above = site.accounts_above()
+    if above is None:
+        return None
+    if partition.allow_accounts:  # DenyAccounts does not count then
+        refused = above.isdisjoint(partition.allow_accounts)
+        rule = f"allows {', '.join(partition.allow_accounts)}"
+    else:
+        refused = row.tenant in partition.deny_accounts
+        rule = f"denies {', '.join(partition.deny_accounts)}"
+    if not refused:
+        return None
+    return Block(
+        "partition-account",
+        f"{partition.name} takes no jobs of account {row.tenant} (it {rule})",
+        "choose another partition, or another account (-A)",
+        {"partition": partition.name, "account": row.tenant},
+    )
 
 
 def _beyond_limits(

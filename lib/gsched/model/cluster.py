@@ -48,7 +48,8 @@ class PartitionView:
     """One partition and its limits (None = no limit).
 
     `state` is Slurm's own, in lower case: ``up``, ``down``, ``drain``, ``inactive``. Of `qos` come
-    limits that stand before those of a job's own QOS.
+    limits that stand before those of a job's own QOS. Jobs of `allow_accounts` alone (empty: of
+    all), and none of `deny_accounts`, may use it.
     """
 
     name: str
@@ -60,6 +61,8 @@ class PartitionView:
     default_time_s: int | None = None
     state: str = "up"
     qos: str = ""
+    allow_accounts: tuple[str, ...] = ()
+    deny_accounts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

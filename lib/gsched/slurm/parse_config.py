@@ -100,9 +100,15 @@ def parse_partitions(text: str) -> tuple[PartitionView, ...]:
             default_time_s=_limit(parse_time_limit(record.get("DefaultTime", ""))),
             state=record.get("State", "").lower(),
             qos=record.get("QoS", ""),
+            allow_accounts=_accounts(record.get("AllowAccounts", "")),
+            deny_accounts=_accounts(record.get("DenyAccounts", "")),
         )
         for record in _records(text, "PartitionName")
     )
+
+
+def _accounts(text: str) -> tuple[str, ...]:
+    return () if text == "ALL" else _items(text)
 
 
 def _limit(seconds: int | None) -> int | None:

@@ -208,3 +208,33 @@ def test_no_limit_is_beyond_that_of_a_partition_and_no_number():
     found = never_starts(Ask(row(1, time_limit_s=UNLIMITED_S)), site)
     assert found is not None
     assert found.params == {"partition": "gpu", "asked_s": None, "limit_s": 60}
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"allow_accounts": ("lab2", "lab3")}, "(it allows lab2, lab3)"),
+        ({"allow_accounts": ("lab2", "lab1")}, ""),
+        ({"allow_accounts": ("physics",)}, ""),  # 24.11 takes accounts below it
+        ({"deny_accounts": ("lab1",)}, "(it denies lab1)"),
+        ({"deny_accounts": ("lab2",)}, ""),
+        ({"deny_accounts": ("lab1",), "allow_accounts": ("lab1",)}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_partition_closed_to_the_account_of_the_job(limits, said):
+    job, closed = row(1, tenant="lab1"), partition(**limits)
+    above = frozenset({"lab1", "physics", "root"})
+    found = never_starts(Ask(job), replace(SITE, partitions=[closed], accounts_above=lambda: above))
+    expected = f"gpu takes no jobs of account lab1 {said}" if said else ""
+    assert (found.words if found else "") == expected
+    assert words(job, partitions=[closed]) == ""  # accounts that are not known forbid nothing
+
+
+def test_one_partition_of_several_that_takes_the_account_is_enough():
+    closed, other = partition(allow_accounts=("lab2",)), partition("other")
+    job = row(1, tenant="lab1", partitions=("gpu", "other"))
+    site = replace(
+        SITE, partitions=[closed, other], accounts_above=lambda: frozenset({"lab1", "root"})
+    )
+    assert never_starts(Ask(job), site) is None

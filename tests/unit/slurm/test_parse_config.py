@@ -118,6 +118,14 @@ def test_partitions(recorded):
     assert (closed.name, closed.is_up) == ("closed", False)
 
 
+def test_accounts_of_a_partition():
+    text = "PartitionName=a AllowAccounts=lab1,lab2 AllowQos=ALL\nPartitionName=b AllowAccounts=ALL"
+    named, open_to_all, denied = parse_partitions(f"{text}\nPartitionName=c DenyAccounts=lab3\n")
+    assert (named.allow_accounts, named.deny_accounts) == (("lab1", "lab2"), ())
+    assert (open_to_all.allow_accounts, open_to_all.deny_accounts) == ((), ())
+    assert (denied.allow_accounts, denied.deny_accounts) == ((), ("lab3",))
+
+
 def test_reservations(recorded):
     course, week = parse_reservations(recorded("reservations.txt"))
     assert (course.name, course.users, course.accounts) == ("course", ("root", "games"), ())

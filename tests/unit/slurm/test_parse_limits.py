@@ -52,6 +52,21 @@ def test_a_qos_counts_for_accounts_and_users(records):
     assert one(records, qos="normal", uid=9).values["MaxTRESPU"]["node"] == LimitValue(2, 0)
 
 
+@pytest.mark.parametrize("whose", ["5", "games(5)", "(null)(5)", "7(5)"])
+def test_a_user_of_a_qos_is_a_number_or_has_one(whose):
+    """22.05 shows ``5``, 24.11 ``games(5)``: text recorded from both."""
+    text = (
+        "QOS=tight(2)\n    UsageRaw=0.000000\n    Account Limits\n      lab1\n"
+        "        MaxJobsPA=N(0) MaxJobsAccruePA=N(0) MaxSubmitJobsPA=N(1)\n"
+        f"    User Limits\n      {whose}\n"
+        "        MaxJobsPU=N(0) MaxJobsAccruePU=N(0) MaxSubmitJobsPU=N(1)\n"
+        "        MaxTRESPU=cpu=N(0),mem=N(0),gres/gpu=2(0),gres/gpu:a100=N(0)\n"
+    )
+    (user,) = [r for r in parse_limits(text) if r.uid is not None]
+    assert (user.qos, user.uid, user.account) == ("tight", 5, "")
+    assert user.values["MaxTRESPU"]["gres/gpu"] == LimitValue(2, 0)
+
+
 def test_nothing_and_nonsense():
     assert parse_limits("Current Association Manager state\n") == ()
     with pytest.raises(DataError, match="not a limit: GrpTRES cpu='x'"):
