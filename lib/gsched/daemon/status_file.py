@@ -221,8 +221,13 @@ def _is_sound(job: object) -> bool:
     )
 
 
+_ANSWER_KEYS = frozenset({"accepted", "request_problem", "request", "outcomes"})
+
+
 def _is_answer(job: dict[str, Any]) -> bool:
-    """Whether the part of ``answer_document`` has its shape."""
+    """Whether the part of ``answer_document`` has its shape; most jobs have none."""
+    if _ANSWER_KEYS.isdisjoint(job):
+        return True
     outcomes = job.get("outcomes", [])
     return (
         isinstance(job.get("accepted", True), bool)
@@ -279,7 +284,12 @@ def _is_pair(value: object) -> bool:
 
 
 def _has(value: object, types: dict[str, Any]) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(k), t) for k, t in types.items())
+    if not isinstance(value, dict):
+        return False
+    for name, kind in types.items():  # noqa: SIM110 - a generator costs a tenth of `queue`
+        if not isinstance(value.get(name), kind):
+            return False
+    return True
 
 
 def _is_number(value: object) -> bool:
