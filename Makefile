@@ -26,8 +26,8 @@ check: setup ## Lint, types, who may import whom, manual pages
 bench: setup ## Measure and record in tests/results
 	@for bench in tests/bench/bench_*.py; do $(VENV)/python $$bench || exit 1; done
 
-man: setup ## Write the manual pages anew from the program
-	@$(VENV)/python -m gsched_cli.manpages man
+man: setup ## Write the manual pages and sql/SCHEMA.md anew from the program
+	@$(VENV)/python -m gsched_cli.manpages man sql/SCHEMA.md
 
 clean: ## Remove .venv and whatever the tools have left in the checkout
 	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist

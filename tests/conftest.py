@@ -9,6 +9,8 @@ from hypothesis import settings
 from support.machine import NO_NAMESPACES
 from support.shared import ABSENT
 
+pytest_plugins = ["support.servers"]
+
 # a slow machine is no fault; a failing example can be run again from what is printed
 settings.register_profile("gsched", deadline=None, print_blob=True)
 settings.load_profile("gsched")

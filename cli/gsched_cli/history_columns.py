@@ -9,6 +9,7 @@ from gsched_cli.output import count, duration, local_time
 from gsched_cli.tables import Column
 
 if TYPE_CHECKING:
+    from gsched.model.history import AttemptRecord
     from gsched.model.past import HistoryJob
 
 _STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": None, "CANCELLED": "yellow"}
@@ -43,12 +44,25 @@ COLUMNS: tuple[Column[HistoryJob], ...] = (
     Column("queued", "QUEUED", lambda j: duration(j.queueing_s), lambda j: j.queueing_s, True),
     Column("run", "RUN", lambda j: duration(j.duration_s), lambda j: j.duration_s, True),
     Column("gputime", "GPUTIME", lambda j: duration(j.gpu_time_s), lambda j: j.gpu_time_s, True),
+    Column("cputime", "CPUTIME", lambda j: duration(j.cpu_time_s), lambda j: j.cpu_time_s, True),
+    Column("phase", "PHASE", lambda j: j.phase or "-", lambda j: j.phase),
+    Column(
+        "nodelist", "NODELIST", lambda j: _last(j).node_list or "-", lambda j: _last(j).node_list
+    ),
+    Column("source", "SOURCE", lambda j: _last(j).source),
+    Column(
+        "sourceid", "SOURCEID", lambda j: _last(j).source_id or "-", lambda j: _last(j).source_id
+    ),
     Column("exit", "EXIT", lambda j: _exit(j) or "-", lambda j: _exit(j), right=True),
     Column("attempts", "ATTEMPTS", lambda j: str(len(j.attempts)), right=True),
 )
 DEFAULT = "jobid,user,account,partition,name,state,gpus,submit,queued,run,attempts"
 
 
+def _last(job: HistoryJob) -> AttemptRecord:
+    return job.attempts[-1]
+
+
 def _exit(job: HistoryJob) -> str | None:
-    last = job.attempts[-1]
+    last = _last(job)
     return None if last.exit_code is None else f"{last.exit_code}:{last.exit_signal or 0}"

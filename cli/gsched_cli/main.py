@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "policy": ("gsched_cli.commands.policy:policy", "List and explain the scheduling policies."),
     "daemon": ("gsched_cli.commands.daemon:daemon", "Run and inspect the priority daemon."),
     "db": ("gsched_cli.commands.db:db", "Set up and fill the job-history database."),
+    "trace": ("gsched_cli.commands.trace:trace", "Convert traces of past jobs."),
     "doctor": ("gsched_cli.commands.doctor:doctor", "Check this machine and say how to mend it."),
     "testbed": ("gsched_cli.commands.testbed:testbed", "Run a private Slurm on this machine."),
     "completion": ("gsched_cli.commands.completion:completion", "Let a shell complete words."),

@@ -1,7 +1,7 @@
 """Writes the manual pages from the commands' own help and from the settings' docstrings.
 
-``make man`` runs ``python -m gsched_cli.manpages man``; a test compares the result with the pages
-in the repository. A page holds no date: the same source gives the same bytes.
+``make man`` runs ``python -m gsched_cli.manpages man sql/SCHEMA.md``; a test compares the result
+with the files in the repository. A page holds no date: the same source gives the same bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from pathlib import Path
 
 import click
 
-from gsched import __version__
 from gsched.config import loader, settings
+from gsched.model.phases import PhaseRules
+from gsched_cli.format_pages import attempts_page, columns_page
 from gsched_cli.main import COMMANDS, cli
+from gsched_cli.roff import head, listed, paragraph, plain, verbatim
+from gsched_cli.schema_pages import database_page, schema_document
 
 EXIT_STATUS = {
     "0": "Done.",
@@ -56,27 +59,32 @@ def pages() -> dict[str, str]:
         f"man1/{'-'.join(path)}.1": command_page(path, command)
         for path, command in _commands(("gsched",), cli)
     }
-    return found | {"man5/gsched.toml.5": settings_page()}
+    return found | {
+        "man5/gsched.toml.5": settings_page(),
+        "man5/gsched-attempts.5": attempts_page(),
+        "man5/gsched-columns.5": columns_page(),
+        "man5/gsched-database.5": database_page(),
+    }
 
 
 def command_page(path: tuple[str, ...], command: click.Command) -> str:
     """The page of one command, in the man macros of groff_man(7)."""
     context = click.Context(command, info_name=" ".join(path))
     summary, *rest = inspect.cleandoc(command.help or "").split("\n\n")
-    lines = [*_head("-".join(path), "1", _summary(path, summary)), ".SH SYNOPSIS"]
-    lines += [f".B {_text(' '.join(path))}", _text(" ".join(command.collect_usage_pieces(context)))]
+    lines = [*head("-".join(path), "1", _summary(path, summary)), ".SH SYNOPSIS"]
+    lines += [f".B {plain(' '.join(path))}", plain(" ".join(command.collect_usage_pieces(context)))]
     body, sections = _described([summary, *rest])
     lines += [".SH DESCRIPTION", *body]
     records = (param.get_help_record(context) for param in command.get_params(context))
-    lines += _listed("OPTIONS", dict(filter(None, records)))
+    lines += listed("OPTIONS", dict(filter(None, records)))
     if isinstance(command, click.Group):
-        lines += _listed("COMMANDS", _member_pages(path, command, context))
+        lines += listed("COMMANDS", _member_pages(path, command, context))
     for heading, text in sections.items():
-        lines += [f".SH {heading.upper()}", *_verbatim(text)]
-    lines += _listed("EXIT STATUS", EXIT_STATUS)
+        lines += [f".SH {heading.upper()}", *verbatim(text)]
+    lines += listed("EXIT STATUS", EXIT_STATUS)
     if path[-1] in ("submit", "cancel"):
         lines += [".PP", "What Slurm's command returns is returned as it is."]
-    lines += _listed("ENVIRONMENT", ENVIRONMENT) + _listed("FILES", FILES)
+    lines += listed("ENVIRONMENT", ENVIRONMENT) + listed("FILES", FILES)
     lines += [".SH SEE ALSO", ", ".join(_see_also(path))]
     return "\n".join(lines) + "\n"
 
@@ -84,27 +92,29 @@ def command_page(path: tuple[str, ...], command: click.Command) -> str:
 def settings_page() -> str:
     """gsched.toml(5), from the docstrings of the settings."""
     documented = _attribute_docs()
-    lines = [*_head("gsched.toml", "5", "configuration of gsched"), ".SH DESCRIPTION"]
-    for paragraph in (loader.__doc__ or "").split("\n\n", 1)[1].split("\n\n"):
-        lines += [*_paragraph(paragraph.replace("``", "")), ".PP"]
-    lines += [*_listed("FILES", FILES), ".SH KEYS"]
+    lines = [*head("gsched.toml", "5", "configuration of gsched"), ".SH DESCRIPTION"]
+    for part in (loader.__doc__ or "").split("\n\n", 1)[1].split("\n\n"):
+        lines += [*paragraph(part.replace("``", "")), ".PP"]
+    lines += [*listed("FILES", FILES), ".SH KEYS"]
     for key in loader.known_keys():
         table, _, name = key.rpartition(".")
         owner = getattr(settings.Settings(), table) if table else settings.Settings()
         default = next(getattr(owner, field.name) for field in fields(owner) if field.name == name)
-        lines += [".TP", f".B {_text(key)}", *_paragraph(documented[type(owner).__name__, name])]
+        lines += [".TP", f".B {plain(key)}", *paragraph(documented[type(owner).__name__, name])]
         limits = [f"Default: {_toml(default)}."]
         if key in loader.BOUNDS:
             limits.append("Allowed: {} to {}.".format(*loader.BOUNDS[key]))
         if key in loader.CHOICES:
             limits.append(f"Allowed: {', '.join(loader.CHOICES[key])}.")
-        lines += [_text(" ".join([*limits, f"Variable: {loader.variable(key)}."]))]
-    lines += [".SH SEE ALSO", "gsched(1), gsched\\-doctor(1)"]
+        if key not in loader.FILES_ONLY:
+            limits.append(f"Variable: {loader.variable(key)}.")
+        lines += [plain(" ".join(limits))]
+    lines += [".SH SEE ALSO", "gsched(1), gsched\\-database(5), gsched\\-doctor(1)"]
     return "\n".join(lines) + "\n"
 
 
-def main(folder: str) -> None:
-    """Write all pages below `folder` and remove pages of commands that are no more."""
+def main(folder: str, schema_file: str) -> None:
+    """Write all pages below `folder`, without those of commands that are no more; and SCHEMA.md."""
     wanted = pages()
     for old in Path(folder).glob("man[15]/gsched*.[15]"):
         if str(old.relative_to(folder)) not in wanted:
@@ -113,6 +123,7 @@ def main(folder: str) -> None:
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    Path(schema_file).write_text(schema_document(), encoding="utf-8")
 
 
 def _commands(
@@ -148,59 +159,31 @@ def _member_pages(
 def _see_also(path: tuple[str, ...]) -> list[str]:
     slurm = {"submit": ["sbatch(1)"], "cancel": ["scancel(1)"], "queue": ["squeue(1)"]}
     above = ["-".join(path[:length]) + "(1)" for length in range(1, len(path))]
-    return [_text(name) for name in [*above, *slurm.get(path[-1], []), "gsched.toml(5)"]]
-
-
-def _head(name: str, section: str, summary: str) -> list[str]:
-    return [
-        '.\\" Written by `make man` from the program itself; do not edit.',
-        f'.TH "{_text(name.upper())}" "{section}" "" "gsched {__version__}" "gsched manual"',
-        ".SH NAME",
-        f"{_text(name)} \\- {_text(summary)}",
-    ]
+    return [plain(name) for name in [*above, *slurm.get(path[-1], []), "gsched.toml(5)"]]
 
 
 def _described(paragraphs: list[str]) -> tuple[list[str], dict[str, str]]:
     """Running text, and the blocks that have a heading of their own (``Example:``)."""
     body: list[str] = []
     sections: dict[str, str] = {}
-    for paragraph in paragraphs:
-        is_verbatim = paragraph.startswith("\b\n")
-        text = paragraph.removeprefix("\b\n")
+    for part in paragraphs:
+        is_verbatim = part.startswith("\b\n")
+        text = part.removeprefix("\b\n")
         headed = _HEADED.fullmatch(text) if is_verbatim else None
         if headed:
             sections[headed["heading"]] = inspect.cleandoc(" " * 2 + headed["body"].lstrip())
         else:
-            body += [".PP", *(_verbatim(text) if is_verbatim else _paragraph(text))]
+            body += [".PP", *(verbatim(text) if is_verbatim else paragraph(text))]
     return body[1:], sections
-
-
-def _listed(heading: str, entries: dict[str, str]) -> list[str]:
-    lines = [f".SH {heading}"]
-    for name, text in entries.items():
-        lines += [".TP", f".B {_text(name)}", *_paragraph(text)]
-    return lines
-
-
-def _paragraph(text: str) -> list[str]:
-    return [_text(line.strip()) for line in text.strip().splitlines()]
-
-
-def _verbatim(text: str) -> list[str]:
-    return [".nf", *(_text(line) for line in text.splitlines()), ".fi"]
-
-
-def _text(line: str) -> str:
-    """One line of plain text, with what groff would obey made harmless."""
-    line = line.replace("\\", "\\e").replace("-", "\\-")
-    return "\\&" + line if line.startswith((".", "'")) else line
 
 
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple | dict):
-        return "[]" if isinstance(value, tuple) else "none"
+    if isinstance(value, tuple | PhaseRules):
+        return "[]"
+    if isinstance(value, dict):
+        return "none"
     return f'"{value}"' if isinstance(value, str | Path) else str(value)
 
 
@@ -217,4 +200,4 @@ def _attribute_docs() -> dict[tuple[str, str], str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

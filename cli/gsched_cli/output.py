@@ -205,7 +205,7 @@ def duration(seconds: float | None) -> str:
     """Seconds as Slurm prints them: ``0:42``, ``1:02:03``, ``2-03:00:00``; ``-`` for None."""
     if seconds is None:
         return "-"
-    if seconds >= UNLIMITED_S:
+    if seconds == UNLIMITED_S:
         return "UNLIMITED"
     sign = "-" if seconds <= -0.5 else ""
     minutes, secs = divmod(round(abs(seconds)), 60)
@@ -219,6 +219,14 @@ def duration(seconds: float | None) -> str:
 def count(number: int | None) -> str:
     """A whole number with thousands separators; ``-`` for None."""
     return "-" if number is None else f"{number:,}"
+
+
+def hours(seconds: float | None) -> str:
+    """Seconds as hours: ``1,234.5``, small ones with three digits; ``-`` for None."""
+    if seconds is None:
+        return "-"
+    number = seconds / 3600
+    return f"{number:,.1f}" if number >= 100 or not number else f"{number:.3g}"
 
 
 def memory(num_bytes: int) -> str:

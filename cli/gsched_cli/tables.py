@@ -63,23 +63,41 @@ class Layout:
     color: bool = False
 
 
-def table_options(columns: Sequence[Column[Any]], default: str) -> Callable[[Command], Command]:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Another table that a command prints when its option `param` (an eager one) is given."""
+
+    param: str
+    columns: Sequence[Column[Any]]
+    default: str
+
+
+def table_options(
+    columns: Sequence[Column[Any]], default: str, variant: Variant | None = None
+) -> Callable[[Command], Command]:
     """Add ``-o``, ``-P``, ``--noheader`` and ``--color``; the command receives `layout`.
 
     `default` are the names of the columns shown without ``-o``, commas between.
     """
-    names = ", ".join(column.name for column in columns)
+
+    def table(context: click.Context) -> tuple[Sequence[Column[Any]], str]:
+        if variant is not None and context.params.get(variant.param) is not None:
+            return variant.columns, variant.default
+        return columns, default
+
+    def chosen(context: click.Context, _: click.Parameter, text: str | None) -> Any:
+        return choose_columns(*table(context), table(context)[1] if text is None else text)
+
     options = (
         click.option(
             "-o",
             "--format",
             "table_columns",
             metavar="COLS",
-            default=default,
-            show_default=True,
-            callback=lambda _ctx, _param, text: choose_columns(columns, default, text),
-            shell_complete=lambda _ctx, _param, text: _complete_columns(columns, text),
-            help=f"Columns, commas between; +COLS adds to the usual ones. There are: {names}.",
+            show_default=default,
+            callback=chosen,
+            shell_complete=lambda context, _, text: _complete_columns(table(context)[0], text),
+            help=_columns_help(columns, variant),
         ),
         click.option(
             "-P",
@@ -120,6 +138,15 @@ def table_options(columns: Sequence[Column[Any]], default: str) -> Callable[[Com
         return wrapped  # type: ignore[no-any-return]
 
     return decorate
+
+
+def _columns_help(columns: Sequence[Column[Any]], variant: Variant | None) -> str:
+    names = ", ".join(column.name for column in columns)
+    text = f"Columns, commas between; +COLS adds to the usual ones. There are: {names}."
+    if variant is not None:
+        others = ", ".join(column.name for column in variant.columns)
+        text += f" With --{variant.param}: {others}; usually {variant.default.replace(',', ', ')}."
+    return text
 
 
 Order = tuple[tuple[Column[Any], bool], ...]

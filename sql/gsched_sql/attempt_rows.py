@@ -1,7 +1,8 @@
-"""Rows of `attempts` and `attempt_tres` ↔ merged attempts and records."""
+"""Rows of `attempts` and `conflicts` ↔ merged attempts and records."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,10 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
     Table,
     and_,
     bindparam,
     delete,
-    insert,
     select,
     tuple_,
     update,
@@ -30,14 +29,40 @@ from gsched.model.merge import (
     AttemptKey,
     Part,
     Slot,
+    Value,
     pack_claims,
     unpack_claims,
     unpart,
 )
+from gsched.model.tres import tres_of, tres_text
+from gsched_sql.columns import text_digest
+from gsched_sql.inserts import insert_rows, next_id
 from gsched_sql.names import chunks
-from gsched_sql.schema import attempt_tres, attempts, tenants, users
+from gsched_sql.schema import attempts, conflicts
+from gsched_sql.texts import TEXT_TABLES, TextIds, intern_fields, with_texts
 
 _ROWS_A_READ = 2000
+
+_NUMBERS_AND_OWN_TEXTS = tuple(name for name in PLAIN_FIELDS if name not in TEXT_TABLES)
+COLUMNS = (
+    "id",
+    "logical_job",
+    "cluster_id",
+    "job_id",
+    "array_task",
+    "het_offset",
+    "submit_time",
+    *(f"{field}_id" for field in TEXT_TABLES),
+    "state",
+    "state_text",
+    "source",
+    *_NUMBERS_AND_OWN_TEXTS,
+    "claim",
+    "claims",
+)
+"""The columns of `attempts` in the order in which rows are made here."""
+
+Conflicts = Mapping[str, Iterable[Value]]
 
 
 def job_key(cluster: str, row: Any) -> JobKey:
@@ -54,12 +79,10 @@ def in_slots(table: Table, cluster_id: int, slots: Collection[Part]) -> ColumnEl
     return and_(c.cluster_id == cluster_id, ids, key.in_(list(slots)))
 
 
-def _selected() -> Select[Any]:
-    return (
-        select(attempts, users.c.name.label("user"), tenants.c.name.label("tenant"))
-        .outerjoin(users, users.c.id == attempts.c.user_id)
-        .outerjoin(tenants, tenants.c.id == attempts.c.tenant_id)
-    )
+def state_text(row: Any) -> str:
+    """The state as Slurm wrote it: NULL where that is the state's own name."""
+    text: str | None = row.state_text
+    return str(row.state) if text is None else text
 
 
 def load_slots(
@@ -68,9 +91,10 @@ def load_slots(
     """All stored attempts of `slots`."""
     loaded: list[Attempt] = []
     for some in chunks(slots, _ROWS_A_READ):
-        rows = conn.execute(_selected().where(in_slots(attempts, cluster_id, some))).all()
-        tres = _load_tres(conn, [row.id for row in rows])
-        loaded += [_attempt(cluster, row, tres.get(row.id, {})) for row in rows]
+        query = with_texts(attempts, TEXT_TABLES).where(in_slots(attempts, cluster_id, some))
+        rows = conn.execute(query).all()
+        others = load_conflicts(conn, [row.id for row in rows])
+        loaded += [attempt_of_row(cluster, row, others.get(row.id, {})) for row in rows]
     return loaded
 
 
@@ -79,48 +103,48 @@ def records_of_jobs(
 ) -> dict[int, list[AttemptRecord]]:
     """The attempts of logical jobs (by row), oldest first."""
     found: dict[int, list[AttemptRecord]] = {}
+    query = with_texts(attempts, TEXT_TABLES).order_by(attempts.c.submit_time)
     for some in chunks(job_rows, _ROWS_A_READ):
-        query = _selected().where(attempts.c.logical_job.in_(some)).order_by(attempts.c.submit_time)
-        rows = conn.execute(query).all()
-        tres = _load_tres(conn, [row.id for row in rows])
-        for row in rows:
-            record = _record(cluster_names[row.cluster_id], row, tres.get(row.id, {}))
+        for row in conn.execute(query.where(attempts.c.logical_job.in_(some))):
+            record = record_of_row(cluster_names[row.cluster_id], row)
             found.setdefault(row.logical_job, []).append(record)
     return found
 
 
-def _load_tres(
-    conn: Connection, ids: Sequence[int]
-) -> dict[int, dict[str, tuple[tuple[str, int], ...]]]:
-    found: dict[int, dict[str, list[tuple[str, int]]]] = {}
-    t = attempt_tres.c
+def load_conflicts(conn: Connection, ids: Sequence[int]) -> dict[int, dict[str, list[Value]]]:
+    """The conflicts of attempts (by row), by field."""
+    found: dict[int, dict[str, list[Value]]] = {}
+    c = conflicts.c
     for some in chunks(ids):
-        rows = conn.execute(
-            select(t.attempt_id, t.kind, t.name, t.count)
-            .where(t.attempt_id.in_(some))
-            .order_by(t.attempt_id, t.kind, t.position)
-        )
-        for attempt_id, kind, name, count in rows:
-            found.setdefault(attempt_id, {}).setdefault(kind, []).append((name, count))
-    return {
-        i: {kind: tuple(listed) for kind, listed in kinds.items()} for i, kinds in found.items()
-    }
+        query = select(c.attempt_id, c.field, c.value).where(c.attempt_id.in_(some))
+        for attempt_id, field, value in conn.execute(query):
+            told = _from_json(field, json.loads(value))
+            found.setdefault(attempt_id, {}).setdefault(field, []).append(told)
+    return found
 
 
-def _attempt(cluster: str, row: Row[Any], tres: Mapping[str, Any]) -> Attempt:
+def _from_json(field: str, value: Any) -> Value:
+    if field in TRES_FIELDS:
+        return tuple((name, count) for name, count in value)
+    return tuple(value) if field == STATUS else value
+
+
+def attempt_of_row(cluster: str, row: Row[Any], others: Conflicts) -> Attempt:
+    """The attempt that a row, with its texts, and its conflicts keep."""
     values = {name: getattr(row, name) for name in PLAIN_FIELDS}
-    values |= {name: tres.get(name, ()) for name in TRES_FIELDS}
-    values[STATUS] = (row.state, row.state_text, row.source)
+    values |= {name: tres_of(getattr(row, name)) for name in TRES_FIELDS}
+    values[STATUS] = (row.state, state_text(row), row.source)
     slot = Slot(cluster, Part(row.job_id, row.array_task, row.het_offset))
     return Attempt(
         key=AttemptKey(slot, row.submit_time),
-        fields=unpack_claims(row.claim, row.claims, values),
+        fields=unpack_claims(row.claim, row.claims, values, others),
         row_id=row.id,
         job_row_id=row.logical_job,
     )
 
 
-def _record(cluster: str, row: Row[Any], tres: Mapping[str, Any]) -> AttemptRecord:
+def record_of_row(cluster: str, row: Row[Any]) -> AttemptRecord:
+    """What a row, with its texts, tells."""
     return AttemptRecord(
         cluster=cluster,
         job_id=row.job_id,
@@ -128,82 +152,84 @@ def _record(cluster: str, row: Row[Any], tres: Mapping[str, Any]) -> AttemptReco
         het_offset=unpart(row.het_offset),
         submit_time=row.submit_time,
         state=JobState(row.state),
-        state_text=row.state_text,
+        state_text=state_text(row),
         source=row.source,
-        requested=tuple(Tres(*told) for told in tres.get("requested", ())),
-        allocated=tuple(Tres(*told) for told in tres.get("allocated", ())),
+        requested=tuple(Tres(*told) for told in tres_of(row.requested)),
+        allocated=tuple(Tres(*told) for told in tres_of(row.allocated)),
         **{name: getattr(row, name) for name in PLAIN_FIELDS},
     )
 
 
+def intern_texts(conn: Connection, written: Iterable[Attempt]) -> TextIds:
+    """Rows of all texts of some attempts."""
+    texts: dict[str, set[str | None]] = {field: set() for field in TEXT_TABLES}
+    for attempt in written:
+        for field, told in texts.items():
+            told.add(_text(attempt, field))
+    return intern_fields(conn, texts)
+
+
+def _text(attempt: Attempt, field: str) -> str | None:
+    """What is interned of a field: a list of resources as a text, None for an empty one."""
+    return tres_text(attempt[field]) or None if field in TRES_FIELDS else attempt[field]
+
+
 def write_new_attempts(
-    conn: Connection,
-    cluster_id: int,
-    new: Sequence[Attempt],
-    user_ids: Mapping[str, int],
-    tenant_ids: Mapping[str, int],
+    conn: Connection, cluster_id: int, new: Sequence[Attempt], text_ids: TextIds
 ) -> None:
     """Insert attempts that have their logical job's row and no row of their own yet."""
     if not new:
         return
-    rows = [_columns(a, cluster_id, user_ids, tenant_ids) for a in new]
-    statement = insert(attempts).returning(attempts.c.id, sort_by_parameter_order=True)
-    for attempt, row_id in zip(new, conn.execute(statement, rows).scalars(), strict=True):
+    for row_id, attempt in enumerate(new, next_id(conn, attempts)):
         attempt.row_id = row_id
-    _insert_tres(conn, new)
+    insert_rows(conn, attempts, COLUMNS, [_row(a, cluster_id, text_ids) for a in new])
+    _insert_conflicts(conn, new)
 
 
 def update_attempts(
-    conn: Connection,
-    cluster_id: int,
-    changed: Sequence[Attempt],
-    user_ids: Mapping[str, int],
-    tenant_ids: Mapping[str, int],
+    conn: Connection, cluster_id: int, changed: Sequence[Attempt], text_ids: TextIds
 ) -> None:
     """Write attempts over their rows."""
     if not changed:
         return
-    rows = [{**_columns(a, cluster_id, user_ids, tenant_ids), "row_id": a.row_id} for a in changed]
-    conn.execute(update(attempts).where(attempts.c.id == bindparam("row_id")), rows)
-    for some in chunks([a.row_id for a in changed]):
-        conn.execute(delete(attempt_tres).where(attempt_tres.c.attempt_id.in_(some)))
-    _insert_tres(conn, changed)
-
-
-def _columns(
-    attempt: Attempt,
-    cluster_id: int,
-    user_ids: Mapping[str, int],
-    tenant_ids: Mapping[str, int],
-) -> dict[str, Any]:
-    part = attempt.key.slot.part
-    state, state_text, source = attempt.fields[STATUS][1]
-    claim, claims = pack_claims(attempt.fields)
-    columns = {name: attempt[name] for name in PLAIN_FIELDS}
-    return {
-        "logical_job": attempt.job_row_id,
-        "cluster_id": cluster_id,
-        "job_id": part.job_id,
-        "array_task": part.array_task,
-        "het_offset": part.het_offset,
-        "submit_time": attempt.key.submit_time,
-        "user_id": user_ids.get(columns.pop("user")),
-        "tenant_id": tenant_ids.get(columns.pop("tenant")),
-        **columns,
-        "state": state,
-        "state_text": state_text,
-        "source": source,
-        "claim": claim,
-        "claims": claims,
-    }
-
-
-def _insert_tres(conn: Connection, written: Iterable[Attempt]) -> None:
     rows = [
-        {"attempt_id": a.row_id, "kind": kind, "position": position, "name": name, "count": count}
-        for a in written
-        for kind in TRES_FIELDS
-        for position, (name, count) in enumerate(a[kind])
+        dict(zip(("row_id", *COLUMNS[1:]), _row(a, cluster_id, text_ids), strict=True))
+        for a in changed
     ]
-    if rows:
-        conn.execute(insert(attempt_tres), rows)
+    values: dict[str, Any] = {name: bindparam(name) for name in COLUMNS[1:]}
+    mine = attempts.c.id == bindparam("row_id")
+    conn.execute(update(attempts).where(mine).values(values), rows)
+    for some in chunks([a.row_id for a in changed]):
+        conn.execute(delete(conflicts).where(conflicts.c.attempt_id.in_(some)))
+    _insert_conflicts(conn, changed)
+
+
+def _row(attempt: Attempt, cluster_id: int, text_ids: TextIds) -> tuple[Any, ...]:
+    """The columns of an attempt, in the order of COLUMNS."""
+    state, text, source = attempt.fields[STATUS].value
+    claim, claims = pack_claims(attempt.fields)
+    return (
+        attempt.row_id,
+        attempt.job_row_id,
+        cluster_id,
+        *attempt.key.slot.part,
+        attempt.key.submit_time,
+        *(text_ids[field].get(_text(attempt, field)) for field in TEXT_TABLES),  # type: ignore[arg-type]
+        state,
+        None if text == state else text,
+        source,
+        *(attempt[name] for name in _NUMBERS_AND_OWN_TEXTS),
+        claim,
+        claims,
+    )
+
+
+def _insert_conflicts(conn: Connection, written: Iterable[Attempt]) -> None:
+    rows = []
+    for attempt in written:
+        for field, told in attempt.fields.items():
+            for other in told.others:
+                text = json.dumps(other)
+                rows.append((attempt.row_id, field, text_digest(text), text, told.claim))
+    names = ("attempt_id", "field", "value_digest", "value", "claim")
+    insert_rows(conn, conflicts, names, rows)

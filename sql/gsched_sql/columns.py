@@ -34,15 +34,20 @@ class KeptText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Escape what an engine would refuse."""
-        if value is None or not _UNSTORABLE.search(value):
-            return value
-        return _UNSTORABLE.sub(lambda match: f"{_ESCAPE}{ord(match[0]):04x}", value)
+        return stored_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
         """Give the text back as it came."""
         if value is None or _ESCAPE not in value:
             return value
         return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
+
+
+def stored_text(value: str | None) -> str | None:
+    """A text as a KeptText column holds it."""
+    if value is None or not _UNSTORABLE.search(value):
+        return value
+    return _UNSTORABLE.sub(lambda match: f"{_ESCAPE}{ord(match[0]):04x}", value)
 
 
 def text_digest(*texts: str) -> str:

@@ -1,4 +1,4 @@
-"""Connections: SQLite in WAL mode or a server, and their failures as gsched's errors.
+"""Connections to a database and its transactions: SQLite in WAL mode, PostgreSQL, MariaDB.
 
 SQLite runs with synchronous=FULL: a commit is on disk before it returns. In WAL mode NORMAL would
 survive the death of a process but not a power cut, and an intent that is lost after its write went
@@ -8,38 +8,46 @@ few fsyncs each half minute.
 
 from __future__ import annotations
 
-import os
+import inspect
+import math
 import sqlite3
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import InvalidRequestError
 
-from gsched.errors import (
-    ConfigError,
-    DataError,
-    GschedError,
-    PermissionDeniedError,
-    TryAgainError,
-    UnavailableError,
-)
-from gsched_sql.mounts import network_file_system
+from gsched.errors import ConfigError
+from gsched_sql import sqlite_file
+from gsched_sql.failures import translated
+from gsched_sql.locks import exclusive_transaction
+from gsched_sql.urls import location, parse
 
 BUSY_TIMEOUT_S = 10.0
 """For so long a command waits while another process writes."""
 
+OLDEST_SERVERS = {"postgresql": (13,), "mariadb": (10, 5)}
+"""Older ones lack what gsched needs (MariaDB: INSERT … RETURNING) or their makers' support."""
+
+_BUSY_TIMEOUT = "gsched_busy_timeout_s"
 _WRITES = "gsched_writes"
-_NO_ACCESS = (
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_AUTH,
-    sqlite3.SQLITE_CANTOPEN,
-)
-_INIT_HINT = "run `gsched db init`"
+
+_NAMES = {"postgresql": "PostgreSQL", "mariadb": "MariaDB"}
+_EXTRAS = {"postgresql": "gsched[postgres]", "mariadb": "gsched[mariadb]"}
+
+# What of a driver is set unless the URL says otherwise. A peer that is gone without a word (a
+# cable, a firewall that forgets) is noticed in minutes instead of hours.
+_PSYCOPG = {
+    "application_name": "gsched",
+    "client_encoding": "utf8",
+    "connect_timeout": "10",
+    "keepalives_idle": "60",
+    "keepalives_interval": "10",
+    "keepalives_count": "6",
+    "tcp_user_timeout": "120000",
+}
+_PYMYSQL = {"program_name": "gsched", "read_timeout": "3600", "write_timeout": "600"}
 
 
 def open_engine(
@@ -49,73 +57,52 @@ def open_engine(
 
     Raises ConfigError for a URL that does not work, for a missing database and for an SQLite file
     on a network file system; PermissionDeniedError or UnavailableError when the file cannot be
-    made. No error shows a password.
+    made. No error shows a password. A server is asked for nothing yet.
     """
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise ConfigError(
-            "the database URL is not one", "write sqlite:////var/lib/gsched/history.db"
-        ) from None
-    is_sqlite = parsed.get_backend_name() == "sqlite"
-    if is_sqlite:
-        _prepare_file(_file_of(parsed), create)
+    parsed = parse(url)
+    kind = parsed.get_backend_name()
+    if kind == "sqlite":
+        sqlite_file.prepare(sqlite_file.file_of(parsed), create)
+        engine = create_engine(
+            parsed, connect_args={"timeout": busy_timeout_s}, hide_parameters=True
+        )
+        _set_up_sqlite(engine)
+        return engine
+    engine = _server_engine(parsed, kind)
+    if kind == "mariadb":
+        _set_up_mariadb(engine, busy_timeout_s)
+    return engine.execution_options(**{_BUSY_TIMEOUT: busy_timeout_s})
+
+
+def _server_engine(url: URL, kind: str) -> Engine:
+    defaults = _PSYCOPG if kind == "postgresql" else _PYMYSQL
+    url = url.update_query_dict({**defaults, **url.query})
     try:
         engine = create_engine(
-            parsed, connect_args={"timeout": busy_timeout_s} if is_sqlite else {}
+            url,
+            pool_pre_ping=True,  # the server may have been started again
+            isolation_level="READ COMMITTED" if kind == "postgresql" else "REPEATABLE READ",
+            hide_parameters=True,
         )
-    except NoSuchModuleError:
-        raise ConfigError(
-            f"the database URL names an unknown kind of database: {parsed.drivername}",
-            "gsched works with sqlite, postgresql and mariadb",
-        ) from None
+        if kind == "mariadb":
+            _check_options(engine)
     except ModuleNotFoundError as e:
         raise ConfigError(
-            f"the driver of {parsed.drivername} is not installed: no module {e.name}",
-            f"pip install {e.name}",
+            f"the driver for {_NAMES[kind]} is not installed: no module {e.name}",
+            f"pip install '{_EXTRAS[kind]}'",
         ) from None
-    if is_sqlite:
-        _set_up_sqlite(engine)
+    except ValueError as e:
+        raise ConfigError(f"the database URL has an option of a wrong value: {e}") from None
     return engine
 
 
-def _file_of(url: URL) -> Path:
-    name = url.database
-    if not name or name == ":memory:" or name.startswith("file:"):
-        raise ConfigError(
-            "the history needs a database file", "write sqlite:////var/lib/gsched/history.db"
-        )
-    return Path(name)
-
-
-def _prepare_file(path: Path, create: bool) -> None:
-    """See that there is a safe file. The whole folder counts: WAL keeps two more files there."""
-    try:
-        if not path.exists():
-            if not create:
-                raise ConfigError(f"there is no job history at {path}", _INIT_HINT)
-            path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        kind = network_file_system(path)
-        if kind:
-            raise ConfigError(
-                f"{path} is on {kind}, a network file system: SQLite loses data there",
-                "put state_dir on a local disk, or use a PostgreSQL or MariaDB server",
-            )
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o640))
-        found = path.stat()
-    except PermissionError as e:
-        raise PermissionDeniedError(
-            f"cannot use {path}: {e.strerror}", "run as the user that owns gsched's state_dir"
-        ) from e
-    except OSError as e:
-        raise UnavailableError(f"cannot use {path}: {e.strerror}") from e
-    if not stat.S_ISREG(found.st_mode):
-        raise ConfigError(f"{path} is not a file", "set url in [database] or state_dir")
-    if found.st_mode & stat.S_IWOTH:
-        raise ConfigError(
-            f"anybody may write to {path}: its contents cannot be trusted", f"chmod o-w {path}"
-        )
+def _check_options(engine: Engine) -> None:
+    """PyMySQL answers an unknown option by a TypeError, psycopg by an error of its own."""
+    options = engine.dialect.create_connect_args(engine.url)[1]
+    known = inspect.signature(engine.dialect.loaded_dbapi.connect).parameters
+    unknown = sorted(options.keys() - known.keys())
+    if unknown:
+        raise ConfigError(f"the database URL has an option that is none: {', '.join(unknown)}")
 
 
 def _set_up_sqlite(engine: Engine) -> None:
@@ -124,6 +111,9 @@ def _set_up_sqlite(engine: Engine) -> None:
         dbapi.isolation_level = None  # transactions begin below, not when the driver thinks
         dbapi.execute("PRAGMA foreign_keys = ON")
         dbapi.execute("PRAGMA synchronous = FULL")
+        # The indexes of millions of jobs: with SQLite's own 2 MiB, an import reads them again and
+        # again. Memory is taken as pages are read.
+        dbapi.execute("PRAGMA cache_size = -65536")
 
     @event.listens_for(engine, "begin")
     def begin(conn: Connection) -> None:
@@ -131,6 +121,58 @@ def _set_up_sqlite(engine: Engine) -> None:
         # wait for it later.
         writes = conn.get_execution_options().get(_WRITES)
         conn.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _set_up_mariadb(engine: Engine, busy_timeout_s: float) -> None:
+    wait_s = math.ceil(busy_timeout_s)
+
+    @event.listens_for(engine, "connect")
+    def connect(dbapi: Any, _record: Any) -> None:
+        with dbapi.cursor() as cursor:
+            # A text too long or a number too large is an error, not cut off in silence.
+            cursor.execute(
+                "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
+                f"lock_wait_timeout = {wait_s}, innodb_lock_wait_timeout = {wait_s}"
+            )
+
+
+def check_server(engine: Engine) -> None:
+    """Raise ConfigError for a server that is too old, no MariaDB, or keeps no Unicode."""
+    kind = engine.dialect.name
+    if kind == "sqlite":
+        return
+    with translated(engine.url):
+        try:
+            conn = engine.connect()
+        except (InvalidRequestError, RuntimeError) as e:  # a MySQL; a login plug-in PyMySQL lacks
+            raise ConfigError(f"{location(engine.url)} cannot be used: {e}") from None
+        with conn:
+            _check_version(conn, kind)
+            if kind == "postgresql":
+                _check_encoding(conn)
+
+
+def _check_version(conn: Connection, kind: str) -> None:
+    found = conn.dialect.server_version_info or ()
+    oldest = OLDEST_SERVERS[kind]
+    if found < oldest:
+        raise ConfigError(
+            f"{location(conn.engine.url)} is a {_NAMES[kind]} {_dotted(found)}",
+            f"gsched needs {_NAMES[kind]} {_dotted(oldest)} or newer",
+        )
+
+
+def _check_encoding(conn: Connection) -> None:
+    encoding = conn.exec_driver_sql("SHOW server_encoding").scalar_one()
+    if encoding != "UTF8":
+        raise ConfigError(
+            f"the database {location(conn.engine.url)} has the encoding {encoding}",
+            "make it anew: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0",
+        )
+
+
+def _dotted(version: Sequence[int | str]) -> str:
+    return ".".join(str(part) for part in version[:3])
 
 
 def use_wal(engine: Engine) -> None:
@@ -148,56 +190,40 @@ def use_wal(engine: Engine) -> None:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that sees one state of the database."""
-    with translated(engine.url), engine.connect() as conn, conn.begin():
+    # MariaDB's connections are REPEATABLE READ from the start.
+    options = (
+        {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        if engine.dialect.name == "postgresql"
+        else {}
+    )
+    with (
+        translated(engine.url),
+        engine.connect() as conn,
+        conn.execution_options(**options).begin(),
+    ):
         yield conn
 
 
 @contextmanager
 def writing(engine: Engine) -> Iterator[Connection]:
-    """One transaction that is on disk when the block ends, and undone when it raises."""
+    """One transaction that is on disk when the block ends, and undone when it raises.
+
+    Only one process writes to a database at a time; TryAgainError when another does so for long.
+    """
     with (
         translated(engine.url),
         engine.connect().execution_options(**{_WRITES: True}) as conn,
-        conn.begin(),
+        _transaction(engine, conn),
     ):
         yield conn
 
 
-def location(url: URL) -> str:
-    """How messages name a database: the file, or the URL without its password."""
-    if url.get_backend_name() == "sqlite":
-        return str(url.database)
-    return url.render_as_string(hide_password=True)
-
-
 @contextmanager
-def translated(url: URL) -> Iterator[None]:
-    """Raise gsched's errors in place of the driver's."""
-    try:
-        yield
-    except IntegrityError as e:
-        raise GschedError(f"the database {location(url)} refused a row: {e.orig}") from e
-    except DBAPIError as e:
-        raise _as_gsched_error(e.orig, location(url)) from e
-    except sqlite3.Error as e:
-        raise _as_gsched_error(e, location(url)) from e
-
-
-def _as_gsched_error(error: BaseException | None, where: str) -> GschedError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return TryAgainError(
-            f"the database {where} is locked by another process",
-            f"try again; `fuser {where}` shows who holds it",
-        )
-    if code in _NO_ACCESS:  # even reading needs the write-ahead log's index beside the file
-        return PermissionDeniedError(
-            f"no permission to use the database {where}",
-            "run as the user that owns gsched's state_dir",
-        )
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return DataError(
-            f"{where} is damaged or no database of gsched: {error}",
-            "restore it from a backup, or move it away and run `gsched db init`",
-        )
-    return UnavailableError(f"the database {where} does not work: {error}")
+def _transaction(engine: Engine, conn: Connection) -> Iterator[None]:
+    if engine.dialect.name == "sqlite":
+        with conn.begin():
+            yield
+    else:
+        timeout_s = engine.get_execution_options()[_BUSY_TIMEOUT]
+        with exclusive_transaction(conn, timeout_s):
+            yield

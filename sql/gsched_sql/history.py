@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from sqlalchemy import Engine
 
-from gsched.model.history import AttemptRecord, Batch, Reject
+from gsched.model.history import AttemptRecord, Batch, NodeEvent, Reject, StepRecord
 from gsched.model.jobid import JobId
-from gsched.model.merge import Part
+from gsched.model.merge import Part, part_of
 from gsched.model.past import HistoryFilter, HistoryJob
+from gsched.model.phases import NO_RULES, PhaseRules
+from gsched.model.prediction_truth import PredictionTruth
+from gsched.model.trace import AttemptColumns, TraceChunk, columns_of
+from gsched.model.usage_groups import GroupedUsage, Grouping
 from gsched.model.user_request import UserRequest
-from gsched_sql import audit, ingest, job_queries, migrate, stats
-from gsched_sql.engine import location, open_engine, reading, writing
+from gsched_sql import (
+    audit,
+    derive,
+    export,
+    ingest,
+    job_queries,
+    migrate,
+    node_event_rows,
+    reports,
+    roles,
+    stats,
+    step_rows,
+)
+from gsched_sql.engine import open_engine, reading, writing
+from gsched_sql.fairness_rows import SqlFairness
 from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
+from gsched_sql.lease_rows import SqlLeases
 from gsched_sql.names import cluster_id, cluster_names
+from gsched_sql.prediction_truth import prediction_truth
 from gsched_sql.requests import SqlRequests, list_requests
+from gsched_sql.samples import SqlSamples
 from gsched_sql.schema import REVISION
+from gsched_sql.urls import location
 from gsched_sql.values import (
     AuditRow,
     HistoryStats,
@@ -40,27 +60,41 @@ class History:
     server gone), PermissionDeniedError or DataError (a damaged file).
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, phase_rules: PhaseRules = NO_RULES) -> None:
         """Use `open`; `engine` must be on a database with the present schema."""
         self._engine = engine
+        self._phase_rules = phase_rules
         self._named: set[tuple[str, Part, int]] = set()
         self._last_read: dict[str | None, tuple[frozenset[AttemptRecord], str | None]] = {}
 
     @staticmethod
-    def create(url: str) -> InitResult:
+    def create(
+        url: str, *, with_roles: bool = False, phase_rules: PhaseRules = NO_RULES
+    ) -> InitResult:
         """Make the database or bring its schema up to date; does nothing when that is done.
 
-        Raises ConfigError where the database cannot be (see ``engine.open_engine``).
+        `phase_rules` are noted in a new database as those by which its jobs are classified.
+        `with_roles` makes a server's roles, too (see ``gsched_sql.roles``). Raises ConfigError
+        where the database cannot be (see ``engine.open_engine``) and for roles on SQLite.
         """
         engine = open_engine(url, create=True)
         try:
-            return InitResult(location(engine.url), migrate.upgrade(engine), REVISION)
+            before = migrate.upgrade(engine)
+            if before != REVISION:
+                with writing(engine) as conn:
+                    derive.note(conn, before, phase_rules)
+            if not with_roles:
+                return InitResult(location(engine.url), before, REVISION)
+            with writing(engine) as conn:
+                roles.grant(conn)
+                readers = roles.reader_database(conn)
+            return InitResult(location(engine.url), before, REVISION, roles.ROLES, readers)
         finally:
             engine.dispose()
 
     @classmethod
-    def open(cls, url: str) -> History:
-        """Open a database that `create` has made.
+    def open(cls, url: str, *, phase_rules: PhaseRules = NO_RULES) -> History:
+        """Open a database that `create` has made; `phase_rules` classify the jobs written to it.
 
         Raises ConfigError when there is none or its schema is not the one of this gsched.
         """
@@ -70,7 +104,7 @@ class History:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine)
+        return cls(engine, phase_rules)
 
     def close(self) -> None:
         """Close all connections."""
@@ -93,24 +127,66 @@ class History:
         `source_key` names the source (``jobcomp:/path``); None keeps no cursor. What the same
         records have told before changes nothing, in whatever order and parts they come.
         """
-        ingest.check_accounts(batch, source_key)
         # Merging a record again never changes anything: those of the last read are not looked up.
         seen, cursor = self._last_read.get(source_key, (frozenset(), None))
         records = tuple(r for r in batch.records if r not in seen)
         repeated = len(batch.records) - len(records)
-        fresh = replace(batch, records=records)
-        if records or batch.rejects or (source_key is not None and cursor != batch.cursor):
-            with writing(self._engine) as conn:
-                summary = ingest.ingest(conn, fresh, source_key)
+        goes_on = source_key is not None and cursor != batch.cursor
+        if records or batch.rejects or batch.steps or goes_on:
+            chunk = TraceChunk(
+                attempts=columns_of(records),
+                rejects=batch.rejects,
+                rows_in=batch.rows_in - repeated,
+                rows_skipped=batch.rows_skipped,
+                steps=batch.steps,
+            )
+            summary = self.import_chunk(chunk, source_key=source_key, cursor=batch.cursor)
         else:
             summary = IngestSummary(rows_in=batch.rows_skipped, skipped=batch.rows_skipped)
         self._last_read[source_key] = (frozenset(batch.records), batch.cursor)
         return summary + IngestSummary(rows_in=repeated, unchanged=repeated)
 
+    def import_chunk(
+        self, chunk: TraceChunk, *, source_key: str | None, cursor: str
+    ) -> IngestSummary:
+        """Take in one chunk of a file, whole or not at all, and keep `cursor` for `source_key`.
+
+        The same as `ingest`, for millions of rows. An empty chunk only sets the cursor.
+        """
+        ingest.check_accounts(chunk, source_key)
+        with writing(self._engine) as conn:
+            summary = ingest.ingest(conn, chunk, self._phase_rules)
+            if chunk.steps:
+                summary += IngestSummary(steps=sum(step_rows.keep(conn, chunk.steps)))
+            if source_key is not None:
+                ingest.set_cursor(conn, source_key, cursor)
+        return summary
+
     def cursor(self, source_key: str) -> str:
         """Where the next read of a source begins, "" before the first one."""
         with reading(self._engine) as conn:
             return ingest.cursor(conn, source_key)
+
+    def steps_of(self, job: HistoryJob) -> dict[int, tuple[StepRecord, ...]]:
+        """The steps that are kept of a job, by the submit time of their attempt."""
+        part = part_of(job.key.job_id, job.key.array_task, job.key.het_offset)
+        submit_times = [attempt.submit_time for attempt in job.attempts]
+        with reading(self._engine) as conn:
+            return step_rows.of_attempts(conn, job.key.cluster, part, submit_times)
+
+    def keep_node_events(
+        self, events: Sequence[NodeEvent], *, source_key: str, cursor: str
+    ) -> tuple[int, int]:
+        """Keep events of nodes and where the next read begins; how many are new, and altered."""
+        with writing(self._engine) as conn:
+            counts = node_event_rows.keep(conn, events)
+            ingest.set_cursor(conn, source_key, cursor)
+        return counts
+
+    def node_events(self, cluster: str, since: int, until: int) -> list[NodeEvent]:
+        """Events of nodes that lie in part in [since, until), by their start."""
+        with reading(self._engine) as conn:
+            return node_event_rows.between(conn, cluster, since, until)
 
     def epochs(self, cluster: str, live: Sequence[LiveAttempt]) -> list[int]:
         """The first submit time of each live attempt's logical job, in order.
@@ -125,7 +201,7 @@ class History:
             return job_queries.epochs(conn, known, live)
 
     def unnamed(self, cluster: str, live: Sequence[Live]) -> list[Live]:
-        """Those of the live attempts whose name the history does not know yet."""
+        """Those of the live attempts whose texts squeue has not given to the history yet."""
         keyed = [((cluster, part_of_live(row), row.submit_time), row) for row in live]
         new = [row for key, row in keyed if key not in self._named]
         if new:
@@ -149,6 +225,33 @@ class History:
         with reading(self._engine) as conn:
             return job_queries.list_jobs(conn, wanted)
 
+    def export(self, cluster: str | None = None) -> Iterator[AttemptColumns]:
+        """Every attempt, or those of one cluster, as it is now, in pieces.
+
+        Another database that imports them holds the same jobs, attempts and conflicts.
+        """
+        with reading(self._engine) as conn:
+            yield from export.export(conn, cluster)
+
+    def usage_by(self, wanted: HistoryFilter, by: Grouping) -> GroupedUsage:
+        """Sums over groups of the jobs that `wanted` takes, at most `wanted.limit` groups.
+
+        What pruned jobs have left is counted where they can be told apart (see GroupedUsage).
+        """
+        with reading(self._engine) as conn:
+            return reports.usage_by(conn, wanted, by)
+
+    def prediction_truth(
+        self, cluster: str, made_since: int | None = None
+    ) -> list[PredictionTruth]:
+        """How far the predictions of a cluster's jobs were from what came true, by kind and model.
+
+        `made_since` is the earliest time at which they were made.
+        """
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            return [] if known is None else prediction_truth(conn, known, made_since)
+
     def stats(self) -> HistoryStats:
         """What the database holds, in numbers."""
         return stats.collect(self._engine)
@@ -158,14 +261,29 @@ class History:
         with reading(self._engine) as conn:
             return cluster_names(conn)
 
-    def rejects(self, limit: int = 20) -> list[Reject]:
-        """Rows that no reader has understood, the last met first."""
+    def rejects(self, limit: int = 20, *, source: str | None = None, skip: int = 0) -> list[Reject]:
+        """Rows that no reader has understood, the last met first, of one source or all.
+
+        `skip` of them are left out: the pages before.
+        """
         with reading(self._engine) as conn:
-            return stats.rejected_rows(conn, limit)
+            return stats.rejected_rows(conn, limit, source, skip)
 
     def journal(self) -> SqlJournal:
         """The daemon's journal in this database."""
         return SqlJournal(self._engine)
+
+    def samples(self) -> SqlSamples:
+        """Utilisation samples in this database."""
+        return SqlSamples(self._engine)
+
+    def leases(self) -> SqlLeases:
+        """Leases in this database."""
+        return SqlLeases(self._engine)
+
+    def fairness(self) -> SqlFairness:
+        """The ledger of tenants in this database."""
+        return SqlFairness(self._engine)
 
     def audit(
         self, cluster: str, job: JobId | None = None, since: int | None = None, limit: int = 100

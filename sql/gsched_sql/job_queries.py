@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, literal, or_, select
+from sqlalchemy import Connection, select
 
 from gsched.model.history import PastJob
 from gsched.model.job import JobState
 from gsched.model.merge import Part, part_of
 from gsched.model.past import HistoryFilter, HistoryJob
-from gsched_sql.attempt_rows import in_slots, job_key, records_of_jobs
-from gsched_sql.names import chunks, find
-from gsched_sql.schema import attempts, clusters, jobs, tenants, users
+from gsched_sql.attempt_rows import in_slots, job_key, records_of_jobs, state_text
+from gsched_sql.job_filters import conditions, newest_first
+from gsched_sql.names import chunks
+from gsched_sql.schema import attempts, clusters, jobs
+from gsched_sql.texts import JOB_TEXTS, with_texts
 from gsched_sql.values import LiveAttempt, PastJobs
 
 _SLOTS_A_READ = 5000
+_PAST_TEXTS = ("user", "tenant", "partition", "name")
 
 # States of jobs that have run to an end of their own or were ended. REVOKED ones ran on another
 # cluster of the federation; a REQUEUED one goes on.
 _NOT_RUN_HERE = (JobState.REVOKED.value, JobState.REQUEUED.value)
 
 
-def _selected() -> Select[Any]:
-    return (
-        select(jobs, users.c.name.label("user"), tenants.c.name.label("tenant"))
-        .outerjoin(users, users.c.id == jobs.c.user_id)
-        .outerjoin(tenants, tenants.c.id == jobs.c.tenant_id)
-    )
-
-
 def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
     """Logical jobs with their attempts, newest first."""
-    c = jobs.c
-    newest = (c.epoch.desc(), c.job_id.desc(), c.array_task.desc(), c.het_offset.desc())
-    query = _selected().where(*_conditions(conn, wanted)).order_by(*newest, c.cluster_id)
+    query = with_texts(jobs, JOB_TEXTS).where(*conditions(conn, wanted)).order_by(*newest_first())
     if wanted.limit is not None:
         query = query.limit(wanted.limit)
     rows = conn.execute(query).all()
@@ -50,7 +42,7 @@ def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
             qos=row.qos,
             name=row.name,
             state=JobState(row.state),
-            state_text=row.state_text,
+            state_text=state_text(row),
             start_time=row.start_time,
             end_time=row.end_time,
             time_limit_s=row.time_limit_s,
@@ -60,36 +52,12 @@ def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
             queueing_s=row.queueing_s,
             duration_s=row.duration_s,
             gpu_time_s=row.gpu_time_s,
+            cpu_time_s=row.cpu_time_s,
+            phase=row.phase,
             attempts=tuple(records[row.id]),
         )
         for row in rows
     ]
-
-
-def _conditions(conn: Connection, wanted: HistoryFilter) -> list[ColumnElement[bool]]:
-    c = jobs.c
-    found: list[ColumnElement[bool]] = []
-    if wanted.users:
-        found.append(c.user_id.in_(find(conn, users, wanted.users).values()))
-    if wanted.tenants:
-        found.append(c.tenant_id.in_(find(conn, tenants, wanted.tenants).values()))
-    if wanted.partitions:
-        # A pending job may name several partitions: "gpu,cpu".
-        listed = literal(",") + c.partition + ","
-        found.append(or_(*(listed.contains(f",{p},", autoescape=True) for p in wanted.partitions)))
-    if wanted.states:
-        found.append(c.state.in_([state.value for state in wanted.states]))
-    if wanted.names:
-        found.append(c.name.in_(wanted.names))
-    if wanted.since is not None:
-        found.append(or_(c.end_time.is_(None), c.end_time >= wanted.since))
-    if wanted.until is not None:
-        found.append(c.epoch < wanted.until)
-    for name in ("job_id", "array_task", "het_offset"):
-        number = getattr(wanted, name)
-        if number is not None:
-            found.append(c[name] == number)
-    return found
 
 
 def past_jobs(
@@ -97,7 +65,7 @@ def past_jobs(
 ) -> PastJobs:
     """Jobs that ran and ended in [ended_after, ended_before), by end time."""
     c = jobs.c
-    query = _selected().where(
+    query = with_texts(jobs, _PAST_TEXTS).where(
         c.cluster_id == cluster_id,
         c.end_time >= ended_after,
         c.end_time < ended_before,
@@ -162,12 +130,18 @@ def _epoch(row: LiveAttempt, stored: Sequence[tuple[int, int]]) -> int:
 
 
 def named(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> set[tuple[Part, int]]:
-    """Those attempts, (slot, submit time), whose job name the history has."""
+    """Those attempts, (slot, submit time), whose job name the history has, from squeue too.
+
+    Who gives the name first, jobcomp or slurmdbd, does not give the comment with the job's phase;
+    that squeue has told of an attempt is seen by the count of restarts.
+    """
     found: set[tuple[Part, int]] = set()
     c = attempts.c
     for some in chunks(sorted({part_of_live(row) for row in live}), _SLOTS_A_READ):
         query = select(c.job_id, c.array_task, c.het_offset, c.submit_time).where(
-            in_slots(attempts, cluster_id, some), c.name.is_not(None)
+            in_slots(attempts, cluster_id, some),
+            c.name_id.is_not(None),
+            c.restarts.is_not(None),
         )
         for job_id, array_task, het_offset, submit_time in conn.execute(query):
             found.add((Part(job_id, array_task, het_offset), submit_time))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, MetaData, inspect, select, text
 
 from gsched.errors import ConfigError
-from gsched_sql.engine import location, reading, use_wal, writing
+from gsched_sql import roles, sqlite_file
+from gsched_sql.engine import check_server, reading, use_wal, writing
 from gsched_sql.schema import REVISION
+from gsched_sql.urls import location
 
-_VERSION_TABLE = "alembic_version"
+VERSION_TABLE = "alembic_version"
 
 
 def revision(conn: Connection) -> str | None:
@@ -18,12 +20,12 @@ def revision(conn: Connection) -> str | None:
 
     Raises ConfigError when the database belongs to something else.
     """
-    tables = inspect(conn).get_table_names()
-    if _VERSION_TABLE in tables:
-        found = conn.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar()  # noqa: S608
+    tables = _tables(conn)
+    if VERSION_TABLE in tables:
+        found = conn.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
         if found is not None:
             return str(found)
-    if tables and tables != [_VERSION_TABLE]:
+    if tables - {VERSION_TABLE}:
         raise ConfigError(
             f"the database {location(conn.engine.url)} holds another program's tables",
             "set url in [database] to an empty database or another file",
@@ -31,10 +33,19 @@ def revision(conn: Connection) -> str | None:
     return None
 
 
+def _tables(conn: Connection) -> set[str]:
+    """Tables and views: MariaDB's readers see views under the names of the tables."""
+    found = inspect(conn)
+    return {*found.get_table_names(), *found.get_view_names()}
+
+
 def check(engine: Engine) -> None:
-    """Raise ConfigError unless the database has the schema of this gsched."""
+    """Raise ConfigError unless the database has the schema of this gsched and is this host's."""
+    check_server(engine)
     with reading(engine) as conn:
         found = revision(conn)
+        if engine.dialect.name == "sqlite":
+            sqlite_file.check_host(conn)
     where = location(engine.url)
     if found is None:
         raise ConfigError(f"{where} is empty", "run `gsched db init`")
@@ -51,22 +62,64 @@ def check(engine: Engine) -> None:
 
 
 def upgrade(engine: Engine) -> str | None:
-    """Make or migrate the tables, all or nothing. Returns the revision found before."""
+    """Make or migrate the tables, all or nothing. Returns the revision found before.
+
+    MariaDB cannot undo the making of tables. There, what a killed migration has left is dropped
+    when it is a first one, and every later migration can be run again.
+    """
+    check_server(engine)
     use_wal(engine)
     with writing(engine) as conn:
+        if engine.dialect.name == "mariadb":
+            drop_half_made(conn)
         before = revision(conn)
         if before is None or before < REVISION:
-            _run_migrations(conn)
+            run_migrations(conn)
+            settle(conn)
+        elif engine.dialect.name == "sqlite":
+            sqlite_file.claim_for_host(conn)
     check(engine)
     return before
 
 
-def _run_migrations(conn: Connection) -> None:
+def drop_half_made(conn: Connection) -> None:
+    """Drop the tables of a first migration that came to no end: nobody has written to them."""
+    tables = _tables(conn)
+    if VERSION_TABLE not in tables:
+        return
+    if conn.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar() is not None:  # noqa: S608
+        return
+    found = MetaData()
+    found.reflect(conn)
+    if any(conn.execute(select(t).limit(1)).first() for t in found.tables.values()):
+        return
+    found.drop_all(conn)
+
+
+def settle(conn: Connection) -> None:
+    """Give the roles what they may do with the tables, and an SQLite file to this host."""
+    if roles.are_there(conn):
+        roles.grant(conn)
+    if conn.dialect.name == "sqlite":
+        sqlite_file.claim_for_host(conn)
+
+
+def revisions() -> frozenset[str]:
+    """All revisions that this gsched knows."""
+    from alembic.script import ScriptDirectory
+
+    folder = str(files("gsched_sql") / "migrations")
+    return frozenset(script.revision for script in ScriptDirectory(folder).walk_revisions())
+
+
+def run_migrations(conn: Connection, target: str = "head") -> None:
+    """Bring the tables to a revision, from none or an earlier one."""
     from alembic import command
     from alembic.config import Config
 
+    roles.withdraw(conn)
     config = Config()
     folder = str(files("gsched_sql") / "migrations")
     config.set_main_option("script_location", folder.replace("%", "%%"))
     config.attributes["connection"] = conn
-    command.upgrade(config, "head")
+    command.upgrade(config, target)

@@ -132,7 +132,7 @@ def test_a_rejected_row_makes_ingest_fail_once(gsched, stand_in, tmp_path):
     assert "rows not understood: 1; `gsched db stats --rejects` shows them" in answer.stderr
     again = gsched(*words, "--since", "1d")
     assert again.returncode == 0
-    assert again.stdout.splitlines()[1].split() == ["jobcomp", "1", "0", "0", "0", "1", "0"]
+    assert again.stdout.splitlines()[1].split() == ["jobcomp", "1", "0", "0", "0", "1", "0", "0"]
     with file.open("a") as more:
         more.write("another such line\n")
     assert gsched(*words, "--keep-going").returncode == 0

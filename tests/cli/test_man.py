@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gsched_cli import manpages
+from gsched_cli import manpages, roff, schema_pages
 from gsched_cli.main import COMMANDS
+from gsched_sql.schema import metadata
 
-MAN = Path(__file__).parents[2] / "man"
+ROOT = Path(__file__).parents[2]
+MAN = ROOT / "man"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +25,20 @@ def test_the_pages_in_the_repository_are_what_the_program_says(fresh):
     }
     stale = sorted(name for name in {*written, *fresh} if written.get(name) != fresh.get(name))
     assert stale == [], "run `make man`"
+
+
+def test_the_schema_in_the_repository_is_what_the_program_says():
+    written = (ROOT / "sql" / "SCHEMA.md").read_text(encoding="utf-8")
+    assert written == schema_pages.schema_document(), "run `make man`"
+
+
+def test_the_schema_is_described_whole(fresh):
+    page, document = fresh["man5/gsched-database.5"], schema_pages.schema_document()
+    for table in metadata.sorted_tables:
+        assert f".SS {roff.plain(table.name)}\n" in page
+        assert f"\n### {table.name}\n" in document
+        assert table.info["about"]
+        assert [column.name for column in table.columns if not column.doc] == []
 
 
 def test_every_command_has_a_page(fresh):
@@ -53,7 +69,7 @@ def test_every_page_renders_without_a_warning(fresh, tmp_path):
 
 
 def test_what_groff_would_obey_is_shown(fresh):
-    assert manpages._text(r".so /etc/passwd \fB'x' --y") == r"\&.so /etc/passwd \efB'x' \-\-y"
+    assert roff.plain(r".so /etc/passwd \fB'x' --y") == r"\&.so /etc/passwd \efB'x' \-\-y"
 
 
 def test_pages_of_commands_that_are_gone_are_removed(tmp_path):
@@ -62,7 +78,7 @@ def test_pages_of_commands_that_are_gone_are_removed(tmp_path):
     gone.parent.mkdir()
     gone.touch()
     other.touch()
-    manpages.main(str(tmp_path))
+    manpages.main(str(tmp_path), str(tmp_path / "SCHEMA.md"))
     assert not gone.exists()
     assert other.exists()
     assert (tmp_path / "man5" / "gsched.toml.5").read_text().startswith('.\\" Written by')

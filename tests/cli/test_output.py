@@ -129,6 +129,7 @@ def test_words_go_to_stderr(capsys):
         (-90, "-1:30"),
         (-0.2, "0:00"),
         (2**31 - 1, "UNLIMITED"),
+        (2**31, "24855-03:14:08"),  # a sum, no limit
     ],
 )
 def test_durations_look_as_in_squeue(seconds, text):

@@ -15,6 +15,7 @@ from .conftest import PROGRAM
 HEAVY = {
     "pandas", "numpy", "scipy", "sklearn", "skops", "rapidfuzz", "torch", "ortools",
     "sqlalchemy", "alembic", "importlib.metadata", "asyncio", "multiprocessing", "textual", "rich",
+    "pyarrow", "zstandard",
 }  # fmt: skip
 
 STARTS = {

@@ -38,11 +38,18 @@ def test_every_job_is_kept_once_with_its_requeue(accounting: str) -> None:
         jobs = {j["job"]: j for j in site.json("history")["jobs"]}
         assert set(jobs) == ids
         _check(jobs, again, held, tasks)
+        assert {job: told["state"] for job, told in jobs.items()} == _states_in_queue(site)
         if accounting == "filetxt":  # slurmdbd keeps other characters in place of quotes
             assert [jobs[str(job)]["name"] for job in plain] == NAMES
         rows = site.json("db", "stats")["rows"]
         site.ok("db", "ingest", "--since", "1d", "--keep-going")
         assert site.json("db", "stats")["rows"] == rows
+
+
+def _states_in_queue(site: Site) -> dict[str, str]:
+    """The state of every job in the spelling that users see, as slurmctld still knows it."""
+    words = site.slurm("squeue", "-h", "-t", "all", "-o", "%i %T").split()
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def _submit_long(site: Site) -> int:

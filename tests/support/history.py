@@ -9,6 +9,7 @@ from typing import Any
 
 from gsched.model.history import AttemptRecord, Batch, Reject, Tres
 from gsched.model.job import JobState
+from gsched_sql.engine import open_engine, reading
 
 CLUSTER = "alpha"
 
@@ -90,27 +91,37 @@ def batch(
 
 _ATTEMPTS = """
     SELECT c.name, a.job_id, a.array_task, a.het_offset, a.submit_time, j.epoch, u.name, t.name,
-           a.partition, a.qos, a.name, a.state, a.state_text, a.source, a.eligible_time,
+           p.name, q.name, n.name, a.state, a.state_text, a.source, a.eligible_time,
            a.start_time, a.end_time, a.time_limit_s, a.num_nodes, a.num_cpus, a.num_gpus,
-           a.node_list, a.exit_code, a.exit_signal, a.restarts, a.claim, a.claims,
-           (SELECT group_concat(kind || position || name || '=' || count, ';')
-              FROM (SELECT * FROM attempt_tres WHERE attempt_id = a.id ORDER BY kind, position))
+           l.name, a.exit_code, a.exit_signal, a.restarts, a.source_id, a.phase, a.extra, a.claim,
+           a.claims, r.name, g.name,
+           (SELECT group_concat(field || value || claim, ';')
+              FROM (SELECT * FROM conflicts WHERE attempt_id = a.id ORDER BY field, value))
       FROM attempts a
       JOIN jobs j ON j.id = a.logical_job
       JOIN clusters c ON c.id = a.cluster_id
       LEFT JOIN users u ON u.id = a.user_id
       LEFT JOIN tenants t ON t.id = a.tenant_id
+      LEFT JOIN partitions p ON p.id = a.partition_id
+      LEFT JOIN qos q ON q.id = a.qos_id
+      LEFT JOIN job_names n ON n.id = a.name_id
+      LEFT JOIN node_lists l ON l.id = a.node_list_id
+      LEFT JOIN tres_lists r ON r.id = a.requested_id
+      LEFT JOIN tres_lists g ON g.id = a.allocated_id
      ORDER BY 1, 2, 3, 4, 5
 """
 _JOBS = """
-    SELECT c.name, j.job_id, j.array_task, j.het_offset, j.epoch, u.name, t.name, j.partition,
-           j.qos, j.name, j.state, j.state_text, j.start_time, j.end_time, j.time_limit_s,
-           j.num_nodes, j.num_cpus, j.num_gpus, j.num_attempts, j.queueing_s, j.duration_s,
-           j.gpu_time_s
+    SELECT c.name, j.job_id, j.array_task, j.het_offset, j.epoch, u.name, t.name, p.name,
+           q.name, n.name, j.state, j.state_text, j.start_time, j.end_time, j.time_limit_s,
+           j.num_nodes, j.num_cpus, j.num_gpus, j.phase, j.num_attempts, j.queueing_s,
+           j.duration_s, j.gpu_time_s, j.cpu_time_s
       FROM jobs j
       JOIN clusters c ON c.id = j.cluster_id
       LEFT JOIN users u ON u.id = j.user_id
       LEFT JOIN tenants t ON t.id = j.tenant_id
+      LEFT JOIN partitions p ON p.id = j.partition_id
+      LEFT JOIN qos q ON q.id = j.qos_id
+      LEFT JOIN job_names n ON n.id = j.name_id
      ORDER BY 1, 2, 3, 4, 5
 """
 
@@ -125,15 +136,21 @@ def dump(path: Path) -> tuple[list[Any], list[Any], list[Any]]:
     return result
 
 
-def select(path: Path, query: str) -> list[tuple[Any, ...]]:
-    """The rows that a query gives."""
-    conn = sqlite3.connect(path)
+def url_of(database: Path | str) -> str:
+    """The URL of a database: a file's path, or a URL already."""
+    return database if isinstance(database, str) else f"sqlite:///{database}"
+
+
+def select(database: Path | str, query: str) -> list[tuple[Any, ...]]:
+    """The rows that a query gives, by gsched's account."""
+    engine = open_engine(url_of(database))
     try:
-        return conn.execute(query).fetchall()
+        with reading(engine) as conn:
+            return [tuple(row) for row in conn.exec_driver_sql(query)]
     finally:
-        conn.close()
+        engine.dispose()
 
 
-def scalar(path: Path, query: str) -> Any:
+def scalar(database: Path | str, query: str) -> Any:
     """The one value that a query gives."""
-    return select(path, query)[0][0]
+    return select(database, query)[0][0]

@@ -23,10 +23,10 @@ def _keys(items: list[Any]) -> list[str]:
     return list(dict.fromkeys(key for item in items for key in item))
 
 
-def block(document: Any) -> str:
+def block(document: Any, heading: str = "JSON") -> str:
     """The JSON section of a command's help."""
     lines = [part for line in shape(document) for part in _wrapped(line)]
-    return "\n".join(["\b", "JSON:", *(f"  {line}" for line in lines)])
+    return "\n".join(["\b", f"{heading}:", *(f"  {line}" for line in lines)])
 
 
 def _wrapped(line: str) -> list[str]:

@@ -30,7 +30,7 @@ def show(job: str, as_json: bool) -> None:
       parts[]: job, state, slurm_reason, num_tasks, node_list
       history[]: job, cluster, user, account, partition, qos, name, state, state_text,
         num_gpus, num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time,
-        queueing_s, duration_s, gpu_time_s, attempts
+        queueing_s, duration_s, gpu_time_s, cpu_time_s, phase, attempts
       requests[]: job, user, token, wants, unknown, first_seen
 
     A time_limit_s of null is unlimited, or unknown.

@@ -6,12 +6,12 @@ import os
 import pwd
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable
+from contextlib import suppress
 
 from gsched.app.answers import await_answer
 from gsched.app.queue_filter import own_name
+from gsched.app.signals import EndingSignal, ending_by_signals
 from gsched.app.submit import Submission
 from gsched.app.submitted import Fate, Submitted
 from gsched.config.settings import Settings
@@ -45,12 +45,12 @@ def submit_and_wait(
         say("no answer of gsched: sbatch named no job")
         return EXIT_TRY_AGAIN
     try:
-        with _ending_by_signals():
+        with ending_by_signals():
             code = _tell_answer(job, submission, wait_s, settings, say)
     except KeyboardInterrupt as end:
         with suppress(OSError):  # the terminal may be gone
             say(f"not waiting any longer; job {job.job_id} is submitted and not cancelled")
-        return 128 + (end.number if isinstance(end, _EndingSignal) else signal.SIGINT)
+        return 128 + (end.number if isinstance(end, EndingSignal) else signal.SIGINT)
     if code == 0:
         return 0
     if submission.otherwise == "cancel":
@@ -67,32 +67,6 @@ def _owner(as_user: str) -> str:
     with suppress(KeyError):
         return pwd.getpwuid(int(as_user)).pw_name if as_user.isdecimal() else as_user
     return as_user
-
-
-class _EndingSignal(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: like Ctrl-C."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-@contextmanager
-def _ending_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does, unless the caller ignores them (nohup)."""
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        raise _EndingSignal(number)
-
-    fatal = (signal.SIGTERM, signal.SIGHUP)
-    before = {n: signal.getsignal(n) for n in fatal if signal.getsignal(n) is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tell_answer(

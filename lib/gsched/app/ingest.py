@@ -1,28 +1,29 @@
 """Bring the history up to date from what a cluster has: squeue, and slurmdbd or jobcomp's file.
 
 Accounting tells what has ended; squeue tells what jobcomp's file does not say (GPUs) and what
-waits and runs. Reading twice changes nothing, so every read overlaps the one before.
+waits and runs; slurmdbd also knows when which nodes were down. Reading twice changes nothing, so
+every read overlaps the one before.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError, GschedError
 from gsched.model.history import Batch
-from gsched.slurm.accounting import OVERLAP_S
+from gsched.slurm.accounting import EVERY_JOB, OVERLAP_S
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.from_queue import to_attempt
 from gsched.slurm.jobcomp import read_filetxt
-from gsched.slurm.records import SlurmConfig
+from gsched.slurm.records import SacctForm, SlurmConfig
 from gsched_sql import History, IngestSummary
 
-Source = Literal["auto", "sacct", "jobcomp", "queue"]
+Source = Literal["auto", "sacct", "sacct-json", "jobcomp", "queue", "node-events"]
 
 Progress = Callable[[int, int], None]
 """Told after each chunk of slurmdbd up to when (epoch) all is kept, and the rows so far."""
@@ -31,11 +32,25 @@ _DAY_S = 86400
 
 
 @dataclass(frozen=True, slots=True)
+class NodeEventCounts:
+    """How many events of nodes were told; of these, how many are new or tell more than before."""
+
+    told: int
+    new: int
+    updated: int
+
+
+@dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What one ingest of a cluster did, source by source in the order of reading."""
+    """What one ingest of a cluster did, source by source in the order of reading.
+
+    `node_events` is None where none were asked for. Rows of theirs that were not understood are
+    among the rejects of the source ``sacctmgr``.
+    """
 
     cluster: str
     sources: tuple[tuple[str, IngestSummary], ...]
+    node_events: NodeEventCounts | None = None
 
     @property
     def total(self) -> IngestSummary:
@@ -51,47 +66,61 @@ def ingest(
     source: Source = "auto",
     since: int | None = None,
     jobcomp_file: Path | None = None,
+    events_interval_s: int = 0,
     clock: Callable[[], int] = lambda: int(time.time()),
     on_progress: Progress = lambda _until, _rows: None,
 ) -> IngestReport:
     """Read what is new; with `since` (epoch) also again what was read before, from then on.
 
-    ``auto`` reads squeue and, where the cluster has it, slurmdbd or else jobcomp's file. A source
-    that cannot be read does not keep the others from it; the first error is raised at the end.
-    Raises ConfigError when `source` is something that the cluster does not have.
+    ``auto`` reads squeue and, where the cluster has it, slurmdbd (jobs and events of nodes) or else
+    jobcomp's file. Events of nodes are left for later when they were read less than
+    `events_interval_s` ago. A source that cannot be read does not keep the others from it; the
+    first error is raised at the end. Raises ConfigError when `source` is something that the
+    cluster does not have.
     """
     config = client.config()
     run = _Run(settings, client, history, config.cluster, since, clock, on_progress)
-    readers: list[tuple[str, Callable[[], IngestSummary]]] = []
     named = jobcomp_file or (
         Path(settings.slurm.jobcomp_file) if settings.slurm.jobcomp_file else None
     )
-    accounting = _accounting(config, source, named)
-    if accounting == "sacct":
-        readers.append(("sacct", run.sacct))
-    elif accounting == "jobcomp":
-        path = named or Path(config.get("JobCompLoc"))
-        readers.append(("jobcomp", lambda: run.jobcomp(path)))
-    if source in ("auto", "queue"):
-        # Last, so that it still lists (for MinJobAge) what the accounting has just told of.
-        readers.append(("squeue", run.queue))
-    done: list[tuple[str, IngestSummary]] = []
     failure: GschedError | None = None
-    for name, read in readers:
+    for read in _readers(run, config, source, named, events_interval_s):
         try:
-            done.append((name, read()))
+            read()
         except GschedError as e:
             failure = failure or e
     if failure is not None:
         raise failure
-    return IngestReport(config.cluster, tuple(done))
+    return IngestReport(config.cluster, tuple(run.done), run.events)
+
+
+def _readers(
+    run: _Run,
+    config: SlurmConfig,
+    source: Source,
+    jobcomp_file: Path | None,
+    events_interval_s: int,
+) -> list[Callable[[], None]]:
+    """What is to be read, in this order. Raises ConfigError."""
+    accounting = _accounting(config, source, jobcomp_file)
+    readers: list[Callable[[], None]] = []
+    if accounting in ("sacct", "sacct-json"):
+        readers.append(lambda: run.sacct(as_json=accounting == "sacct-json"))
+    elif accounting == "jobcomp":
+        path = jobcomp_file or Path(config.get("JobCompLoc"))
+        readers.append(lambda: run.jobcomp(path))
+    if source == "node-events" or (source == "auto" and config.has_slurmdbd):
+        readers.append(lambda: run.node_events(events_interval_s))
+    if source in ("auto", "queue"):
+        # Last, so that it still lists (for MinJobAge) what the accounting has just told of.
+        readers.append(run.queue)
+    return readers
 
 
 def _accounting(config: SlurmConfig, source: Source, jobcomp_file: Path | None) -> str | None:
-    """Which of the two kinds of accounting to read, None for neither."""
-    has_sacct = config.has_slurmdbd
+    """Which of the kinds of accounting to read, None for none. Raises ConfigError."""
     has_jobcomp = config.has_jobcomp_file or jobcomp_file is not None
-    if source == "sacct" and not has_sacct:
+    if source in ("sacct", "sacct-json", "node-events") and not config.has_slurmdbd:
         raise ConfigError(
             f"cluster {config.cluster} has no slurmdbd, so that sacct knows nothing",
             "use --source jobcomp or --source queue",
@@ -102,18 +131,18 @@ def _accounting(config: SlurmConfig, source: Source, jobcomp_file: Path | None) 
             f"{config.get('JobCompType') or 'not set'})",
             "name a file with --jobcomp, or use --source sacct or --source queue",
         )
-    if source in ("sacct", "jobcomp"):
+    if source in ("sacct", "sacct-json", "jobcomp"):
         return source
-    if source == "queue":
+    if source != "auto":
         return None
-    if has_sacct:
+    if config.has_slurmdbd:
         return "sacct"
     return "jobcomp" if has_jobcomp else None
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
-    """The readers of one ingest."""
+    """The readers of one ingest, and what they have done."""
 
     settings: Settings
     client: SlurmClient
@@ -122,8 +151,10 @@ class _Run:
     since: int | None
     clock: Callable[[], int]
     on_progress: Progress
+    done: list[tuple[str, IngestSummary]] = field(default_factory=list)
+    events: NodeEventCounts | None = None
 
-    def queue(self) -> IngestSummary:
+    def queue(self) -> None:
         """Sightings of every job that slurmctld still knows."""
         listing = self.client.queue("all")
         rows = [row for row in listing.rows if not row.is_unsplit_array]
@@ -139,9 +170,9 @@ class _Run:
             rows_in=len(listing.rows) + len(listing.rejects),
             rows_skipped=len(listing.rows) - len(records),
         )
-        return self.history.ingest(batch, source_key=None)
+        self.done.append(("squeue", self.history.ingest(batch, source_key=None)))
 
-    def jobcomp(self, path: Path) -> IngestSummary:
+    def jobcomp(self, path: Path) -> None:
         """What jobcomp's file has behind the last read; all of it with `since`."""
         source_key = f"jobcomp:{self.cluster}:{path.resolve()}"
         cursor = "" if self.since is not None else self.history.cursor(source_key)
@@ -151,20 +182,37 @@ class _Run:
             total += self.history.ingest(batch, source_key=source_key)
             cursor = batch.cursor
             if batch.rows_in == 0:
-                return total
+                self.done.append(("jobcomp", total))
+                return
 
-    def sacct(self) -> IngestSummary:
+    def sacct(self, *, as_json: bool) -> None:
         """What slurmdbd has of the time since the last read; each chunk is kept at once."""
         source_key = f"sacct:{self.cluster}"
         now = self.clock()
-        begin = self._sacct_begin(self.history.cursor(source_key), now)
+        begin = self._begin(self.history.cursor(source_key), now)
+        form = SacctForm(as_json, self.settings.database.keep_steps)
         total = IngestSummary()
-        for batch in self.client.accounting_chunks(begin, now):
+        for batch in self.client.accounting_chunks(begin, now, EVERY_JOB, form):
             total += self.history.ingest(batch, source_key=source_key)
             self.on_progress(int(batch.cursor), total.rows_in)
-        return total
+        self.done.append(("sacct-json" if as_json else "sacct", total))
 
-    def _sacct_begin(self, cursor: str, now: int) -> int:
+    def node_events(self, interval_s: int) -> None:
+        """What slurmdbd knows of nodes that were down or drained since the last read."""
+        source_key = f"node-events:{self.cluster}"
+        now, cursor = self.clock(), self.history.cursor(source_key)
+        if cursor and self.since is None and 0 <= now - int(cursor) < interval_s:
+            return
+        found = self.client.node_events(self._begin(cursor, now))
+        if found.rejects:
+            batch = Batch((), found.rejects, rows_in=len(found.rejects))
+            self.done.append(("sacctmgr", self.history.ingest(batch, source_key=None)))
+        new, updated = self.history.keep_node_events(
+            found.events, source_key=source_key, cursor=str(now)
+        )
+        self.events = NodeEventCounts(len(found.events), new, updated)
+
+    def _begin(self, cursor: str, now: int) -> int:
         if not cursor:
             first = now - self.settings.predict.history_days * _DAY_S
             return first if self.since is None else self.since

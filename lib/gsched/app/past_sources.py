@@ -7,7 +7,7 @@ job does not depend on the host where it is asked, only on what that host can se
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,6 +17,8 @@ from gsched.config.settings import Settings
 from gsched.errors import NoAccountingError, UnavailableError
 from gsched.model.history import AttemptRecord, Reject
 from gsched.model.past import HistoryFilter, HistoryJob, logical_jobs
+from gsched.model.phases import PhaseRules, phase_of
+from gsched.model.usage_groups import GroupedUsage, Grouping, grouped
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.from_queue import to_attempt
 from gsched.slurm.records import AccountingFilter
@@ -44,6 +46,14 @@ class Found:
     no_database: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundUsage:
+    """Groups of logical jobs; `found` says where they are from, its jobs are left out."""
+
+    usage: GroupedUsage
+    found: Found
+
+
 def find_jobs(settings: Settings, wanted: HistoryFilter, now: int) -> Found:
     """The jobs that `wanted` chooses.
 
@@ -55,16 +65,32 @@ def find_jobs(settings: Settings, wanted: HistoryFilter, now: int) -> Found:
     if not no_database:
         with open_history(settings) as history:
             return Found(tuple(history.jobs(wanted)), "database", wanted.since)
+    return _from_slurm(settings, wanted, no_database, now)
+
+
+def find_usage(settings: Settings, wanted: HistoryFilter, by: Grouping, now: int) -> FoundUsage:
+    """Sums over the jobs that `wanted` chooses, of `wanted.limit` groups; as `find_jobs`."""
+    no_database = why_no_history(settings)
+    if not no_database:
+        with open_history(settings) as history:
+            usage = history.usage_by(wanted, by)
+            return FoundUsage(usage, Found((), "database", wanted.since))
+    found = _from_slurm(settings, replace(wanted, limit=None), no_database, now)
+    return FoundUsage(grouped(found.jobs, by, wanted.limit), replace(found, jobs=()))
+
+
+def _from_slurm(settings: Settings, wanted: HistoryFilter, no_database: str, now: int) -> Found:
     client = slurm_client(settings)
     if not wanted.users and wanted.job_id is None and os.getuid() != 0:
         wanted = replace(wanted, users=(own_name(),))  # as sacct does
+    rules = settings.phases.rules
     try:
-        return replace(_from_sacct(client, wanted, now), no_database=no_database)
+        return replace(_from_sacct(client, wanted, rules, now), no_database=no_database)
     except NoAccountingError:
-        return _from_squeue(client, wanted, no_database)
+        return _from_squeue(client, wanted, rules, no_database)
 
 
-def _from_sacct(client: SlurmClient, wanted: HistoryFilter, now: int) -> Found:
+def _from_sacct(client: SlurmClient, wanted: HistoryFilter, rules: PhaseRules, now: int) -> Found:
     """What sacct shows to the caller."""
     by_id = wanted.job_id is not None
     since = wanted.since
@@ -77,14 +103,14 @@ def _from_sacct(client: SlurmClient, wanted: HistoryFilter, now: int) -> Found:
     )
     until = now + 1 if wanted.until is None else min(wanted.until, now + 1)
     batch = client.accounting(since, max(until, since + 1), chosen)
-    jobs = _selected(batch.records, wanted)
+    jobs = _selected(batch.records, wanted, rules)
     if jobs and since > 0:
-        jobs = _with_earlier_attempts(client, jobs, wanted, now)
+        jobs = _with_earlier_attempts(client, jobs, rules, now)
     return Found(jobs, "sacct", since or None, wanted.users, batch.rejects)
 
 
 def _with_earlier_attempts(
-    client: SlurmClient, jobs: Sequence[HistoryJob], wanted: HistoryFilter, now: int
+    client: SlurmClient, jobs: Sequence[HistoryJob], rules: PhaseRules, now: int
 ) -> tuple[HistoryJob, ...]:
     """The same jobs with the attempts that had ended before the time that was read."""
     ids = tuple(dict.fromkeys(str(job.key.job_id) for job in jobs))
@@ -95,14 +121,16 @@ def _with_earlier_attempts(
         for job in logical_jobs(batch.records)
         if any((job.key.slurm_id, a.submit_time) in known for a in job.attempts)
     ]
-    return tuple(again[: wanted.limit])
+    return tuple(_classified(again, rules))
 
 
-def _from_squeue(client: SlurmClient, wanted: HistoryFilter, no_database: str) -> Found:
+def _from_squeue(
+    client: SlurmClient, wanted: HistoryFilter, rules: PhaseRules, no_database: str
+) -> Found:
     listing = client.queue("all", with_texts=True)
     cluster = client.config().cluster
     attempts = (to_attempt(row, listing.texts.get(row.raw_id), cluster) for row in listing.rows)
-    jobs = _selected([a for a in attempts if a is not None], wanted)
+    jobs = _selected([a for a in attempts if a is not None], wanted, rules)
     if not jobs:
         raise UnavailableError(
             f"{no_database}, no slurmdbd on this cluster, and slurmctld remembers no such job",
@@ -114,26 +142,25 @@ def _from_squeue(client: SlurmClient, wanted: HistoryFilter, no_database: str) -
     )
 
 
-def _selected(records: Iterable[AttemptRecord], wanted: HistoryFilter) -> tuple[HistoryJob, ...]:
+def _selected(
+    records: Iterable[AttemptRecord], wanted: HistoryFilter, rules: PhaseRules
+) -> tuple[HistoryJob, ...]:
     """The logical jobs that `wanted` takes, as the database chooses them."""
-    jobs = [job for job in logical_jobs(records) if _takes(wanted, job)]
+    jobs = [job for job in _classified(logical_jobs(records), rules) if wanted.takes(job)]
     return tuple(jobs[: wanted.limit])
 
 
-def _takes(wanted: HistoryFilter, job: HistoryJob) -> bool:
-    key = job.key
-    return (
-        (not wanted.users or job.user in wanted.users)
-        and (not wanted.tenants or job.tenant in wanted.tenants)
-        and (
-            not wanted.partitions
-            or bool(set(wanted.partitions) & set((job.partition or "").split(",")))
+def _classified(jobs: Iterable[HistoryJob], rules: PhaseRules) -> Iterator[HistoryJob]:
+    """The jobs with their phases by the rules, as the database derives them."""
+    for job in jobs:
+        phase = phase_of(
+            rules,
+            job.phase,
+            name=job.name,
+            user=job.user,
+            account=job.tenant,
+            partition=job.partition,
+            qos=job.qos,
+            num_gpus=job.num_gpus,
         )
-        and (not wanted.states or job.state in wanted.states)
-        and (not wanted.names or job.name in wanted.names)
-        and (wanted.since is None or job.end_time is None or job.end_time >= wanted.since)
-        and (wanted.until is None or key.epoch < wanted.until)
-        and wanted.job_id in {None, key.job_id}
-        and wanted.array_task in {None, key.array_task}
-        and wanted.het_offset in {None, key.het_offset}
-    )
+        yield replace(job, phase=phase)

@@ -49,6 +49,9 @@ log = logging.getLogger("gsched.daemon")
 FAULT_VARIABLE = "GSCHED_FAULT_POINT"
 """Names a ``FaultPoint``: the process kills itself with SIGKILL there (crash tests)."""
 
+_EVENTS_INTERVAL_S = 600
+"""So often the daemon asks slurmdbd which nodes were down: its rounds do not need it."""
+
 
 class NoPredictor:
     """Stands in until there is a model: predicts nothing, so that no job is moved."""
@@ -84,7 +87,12 @@ class Upkeep:
                 "restart the daemon",
             )
         try:
-            ingest(self._settings, self._client, self._history)
+            ingest(
+                self._settings,
+                self._client,
+                self._history,
+                events_interval_s=_EVENTS_INTERVAL_S,
+            )
             return self._new_predictor(at)
         except GschedError as e:  # the order does not depend on it: the round goes on
             log.warning("history or model not brought up to date: %s", e.message)

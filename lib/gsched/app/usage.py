@@ -4,7 +4,8 @@ Every ratio has its denominator beside it, and what Slurm has not measured is No
 
 - CPU: CPU time over allocated CPUs × elapsed time.
 - Memory: the sum of all tasks' peaks in the step that had most, over all memory allocated. Steps
-  that ran beside each other are not added, so that it may be too low, never too high by much.
+  that ran beside each other are not added, so that it may be too low, never too high by much. The
+  database keeps the largest task's peak only, which is taken for each of the step's tasks.
 - GPU: utilisation only where Slurm accounts for it (``gres/gpuutil``).
 
 Figures are of the last attempt; what earlier attempts took is lost unless the job went on from a
@@ -14,19 +15,13 @@ checkpoint of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from gsched.app.past import one_job
-from gsched.app.past_sources import Source, find_jobs
-from gsched.app.wiring import has_history, now, slurm_client
-from gsched.config.settings import Settings
-from gsched.errors import NoAccountingError, UnavailableError, UsageError
+from gsched.app.past_sources import Source
+from gsched.app.waste import Waste, findings, wasted
 from gsched.model.exitcode import ExitCode
-from gsched.model.history import AttemptRecord
-from gsched.model.job import JobState, finite_limit_s
-from gsched.model.jobid import JobId
-from gsched.model.past import HistoryFilter, HistoryJob, logical_jobs
+from gsched.model.job import finite_limit_s
 from gsched.slurm.parse_usage import StepUsage, UsageRecord
 
 
@@ -80,9 +75,20 @@ class Efficiency:
         """GPU-seconds that earlier attempts held."""
         return _sum([_gpu_time_s(attempt) for attempt in self.earlier])
 
+    @property
+    def waste(self) -> tuple[Waste, ...]:
+        """What was wasted and why."""
+        return findings(self)
+
+    @property
+    def wasted(self) -> tuple[float, float]:
+        """GPU-seconds and CPU-seconds that were wasted at least, as far as is known."""
+        return wasted(self.waste)
+
     def document(self) -> dict[str, Any]:
         """As JSON."""
         last = self.last
+        gpu_s, cpu_s = self.wasted
         return {
             "job": last.slurm_id,
             "name": last.name,
@@ -118,6 +124,9 @@ class Efficiency:
             "num_attempts": 1 + len(self.earlier),
             "lost_s": self.lost_s,
             "lost_gpu_time_s": self.lost_gpu_time_s,
+            "wasted_gpu_time_s": gpu_s,
+            "wasted_cpu_time_s": cpu_s,
+            "waste": [asdict(finding) for finding in self.waste],
         }
 
 
@@ -125,15 +134,17 @@ class Efficiency:
 class UsageReport:
     """What was asked for, the figures of each job of it, and where they are from.
 
-    `is_measured`: the source has figures of steps (sacct), so that None means that Slurm's own
+    `job` is None for the jobs that a filter has chosen, of which there are `more`. `is_measured`:
+    the source has figures of steps (sacct, stored steps), so that None means that Slurm's own
     accounting did not measure it.
     """
 
-    job: str
+    job: str | None
     source: Source
     is_measured: bool
     jobs: tuple[Efficiency, ...]
     num_rejects: int = 0
+    more: bool = False
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -143,127 +154,12 @@ class UsageReport:
             "total": total(self.jobs),
             "jobs": [job.document() for job in self.jobs],
             "rejects": self.num_rejects,
+            "more": self.more,
         }
 
 
-def usage_of(settings: Settings, job: str) -> UsageReport:
-    """The efficiency of a job, of an array's tasks, or of the components of a het job.
-
-    Raises UsageError for what is no id and for a job that nobody shows to the caller.
-    """
-    wanted = one_job(job)
-    client = slurm_client(settings)
-    try:
-        records, rejects = client.usage([_asked(wanted)])
-        jobs = _chained(wanted, records)
-        report = UsageReport(job, "sacct", True, jobs, len(rejects))
-    except UnavailableError as error:
-        if not isinstance(error, NoAccountingError) and not has_history(settings):
-            raise
-        report = _without_sacct(settings, job, wanted)  # what others know is better than nothing
-    if not report.jobs:
-        raise UsageError(
-            f"nothing is known of job {job}: it does not exist, or is not yours to see",
-            "`gsched history` lists past jobs",
-        )
-    return report
-
-
-def _asked(wanted: JobId) -> str:
-    if wanted.array_task is not None:
-        return f"{wanted.job_id}_{wanted.array_task}"
-    return str(wanted.job_id)
-
-
-def _chained(wanted: JobId, records: Sequence[UsageRecord]) -> tuple[Efficiency, ...]:
-    """The logical jobs that the records make, of each id the newest, in the order of tasks."""
-    by_attempt = {_attempt_key(r, r.submit_time): r for r in records}
-    newest: dict[str, HistoryJob] = {}
-    for job in logical_jobs(_attempt_record(r) for r in records):
-        newest.setdefault(job.key.slurm_id, job)
-    found = []
-    for job in newest.values():
-        if wanted.het_offset not in {None, job.key.het_offset}:
-            continue
-        attempts = [by_attempt[_attempt_key(job.key, a.submit_time)] for a in job.attempts]
-        found.append(_efficiency(attempts, job.queueing_s))
-    return tuple(sorted(found, key=lambda e: (e.last.array_task or 0, e.last.het_offset or 0)))
-
-
-def _attempt_key(job: Any, submit_time: int) -> tuple[int, int | None, int | None, int]:
-    return (job.job_id, job.array_task, job.het_offset, submit_time)
-
-
-def _attempt_record(record: UsageRecord) -> AttemptRecord:
-    return AttemptRecord(
-        cluster="",
-        job_id=record.job_id,
-        array_task=record.array_task,
-        het_offset=record.het_offset,
-        submit_time=record.submit_time,
-        state=record.state,
-        state_text=record.state_text,
-        source="sacct",
-        user=record.user or None,
-        start_time=record.start_time,
-        end_time=record.end_time,
-        num_nodes=record.num_nodes,
-        node_list=record.node_list or None,
-    )
-
-
-def _without_sacct(settings: Settings, job: str, wanted: JobId) -> UsageReport:
-    chosen = HistoryFilter.of_job(wanted)
-    found = find_jobs(settings, chosen, now())
-    newest: dict[str, HistoryJob] = {}
-    for past in found.jobs:
-        newest.setdefault(past.key.slurm_id, past)
-    jobs = [
-        _efficiency([_usage_record(past, a) for a in past.attempts], past.queueing_s)
-        for past in newest.values()
-    ]
-    jobs.sort(key=lambda e: (e.last.array_task or 0, e.last.het_offset or 0))
-    return UsageReport(job, found.source, False, tuple(jobs), len(found.rejects))
-
-
-def _usage_record(job: HistoryJob, attempt: AttemptRecord) -> UsageRecord:
-    """An attempt of a source that has no figures of steps."""
-    start, end = attempt.start_time, attempt.end_time
-    if end is None and attempt.state is JobState.RUNNING:
-        end = now()
-    tres = {t.name: t.count for t in attempt.allocated or attempt.requested}
-    types = {n.partition(":")[2]: c for n, c in tres.items() if n.startswith("gres/gpu:")}
-    return UsageRecord(
-        raw_id=attempt.job_id,
-        job_id=attempt.job_id,
-        array_task=attempt.array_task,
-        het_offset=attempt.het_offset,
-        user=attempt.user or job.user or "",
-        account=attempt.tenant or job.tenant or "",
-        partition=attempt.partition or "",
-        qos=attempt.qos or "",
-        name=attempt.name or job.name or "",
-        state=attempt.state,
-        state_text=attempt.state_text,
-        exit_code=attempt.exit_code,
-        exit_signal=attempt.exit_signal,
-        submit_time=attempt.submit_time,
-        eligible_time=attempt.eligible_time,
-        start_time=start,
-        end_time=attempt.end_time,
-        elapsed_s=0 if start is None or end is None else max(0, end - start),
-        time_limit_s=attempt.time_limit_s,
-        num_nodes=attempt.num_nodes or 0,
-        num_cpus=attempt.num_cpus or 0,
-        num_gpus=attempt.num_gpus,
-        gpu_types=tuple(types.items()),
-        mem_bytes=tres.get("mem"),
-        cpu_s=None,
-        node_list=attempt.node_list or "",
-    )
-
-
-def _efficiency(attempts: Sequence[UsageRecord], queueing_s: int | None) -> Efficiency:
+def efficiency(attempts: Sequence[UsageRecord], queueing_s: int | None) -> Efficiency:
+    """The figures of a job of these attempts, oldest first."""
     last = attempts[-1]
     return Efficiency(
         last=last,

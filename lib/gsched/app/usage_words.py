@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from gsched.app.usage import Efficiency, UsageReport, exit_words, total
@@ -41,8 +40,8 @@ def _job_lines(job: Efficiency) -> Iterator[Line]:
         yield "GPU", "unknown: the cluster does not account for GPUs"
     elif last.num_gpus:
         yield "GPU", _gpu(job)
-    if job.earlier:
-        yield "lost", _lost(job)
+    for finding in job.waste:
+        yield "lost" if finding.code == "requeued" else "waste", finding.words
 
 
 def _state(job: Efficiency) -> str:
@@ -106,17 +105,6 @@ def _gpu(job: Efficiency) -> str:
     if job.gpu_util_percent is None:
         return f"{held}; utilisation unknown: Slurm's accounting does not measure it"
     return f"{job.gpu_util_percent:.0f} % utilised; {held}"
-
-
-def _lost(job: Efficiency) -> str:
-    gpu = job.lost_gpu_time_s
-    gpu_text = f", {gpu / 3600:.3g} GPU-hours" if gpu else ""
-    states = Counter(attempt.state_text for attempt in job.earlier)
-    ends = ", ".join(f"{number} {state}" for state, number in states.items())
-    return (
-        f"{short_time(job.lost_s)}{gpu_text} in {count(len(job.earlier), 'earlier attempt')} "
-        f"({ends}), unless it went on from a checkpoint"
-    )
 
 
 def _total_lines(report: UsageReport) -> Iterator[Line]:

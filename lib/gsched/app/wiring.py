@@ -41,7 +41,7 @@ def open_history(settings: Settings) -> History:
     """The job-history database. Raises ConfigError when there is none yet."""
     from gsched_sql import History
 
-    return History.open(settings.database_url)
+    return History.open(settings.database_url, phase_rules=settings.phases.rules)
 
 
 def has_history(settings: Settings) -> bool:
@@ -55,11 +55,12 @@ def why_no_history(settings: Settings) -> str:
         return ""
     path = Path(settings.database_url.removeprefix("sqlite:///"))
     try:
-        is_there = stat.S_ISREG(path.stat().st_mode)
+        found = path.stat()
     except PermissionError:
         return UNREADABLE_HISTORY
     except OSError:
-        is_there = False
-    if not is_there:
+        found = None
+    if found is None or not stat.S_ISREG(found.st_mode):
         return "no history database on this host"
-    return "" if os.access(path, os.R_OK) else UNREADABLE_HISTORY
+    is_own = os.geteuid() in (0, found.st_uid)  # SQLite is for one owner
+    return "" if is_own and os.access(path, os.R_OK) else UNREADABLE_HISTORY

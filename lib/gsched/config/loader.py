@@ -18,11 +18,14 @@ import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from gsched.config.address import parse_address
+from gsched.config.phases import parse_rules
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError
+from gsched.model.phases import PhaseRules
+from gsched.secret_files import why_exposed
 
 SYSTEM_FILE = Path("/etc/gsched/gsched.toml")
 PREFIX = "GSCHED_"
@@ -46,6 +49,9 @@ CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant"
 """The allowed values of a text that is not free."""
 
 _ADDRESSES = {"daemon.query_listen", "daemon.query_address"}
+
+FILES_ONLY = frozenset({"phases.rules"})
+"""Keys that no environment variable can hold."""
 
 _NOT_CONFIGURED = {"sources"}
 
@@ -120,17 +126,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _refuse_readable_password(settings: Settings, path: Path) -> None:
-    if _has_password(settings.database.url) and path.stat().st_mode & 0o004:
+    if _has_password(settings.database.url) and (why := why_exposed(path.stat())):
         raise ConfigError(
-            f"{path}: database.url holds a password, and everybody may read this file",
-            f"chmod o-r {path}, or leave the password out and give it in the database client's "
-            "own file (~/.pgpass, ~/.my.cnf)",
+            f"{path} holds a password in database.url, and {why}",
+            f"put the password into a file of its own and name it in database.password_file, "
+            f"or chmod 640 {path}",
         )
 
 
 def _has_password(url: str) -> bool:
     try:
-        return bool(urlsplit(url).password)
+        parts = urlsplit(url)
+        options = (name for name, _ in parse_qsl(parts.query) if name != "password_file")
+        return bool(parts.password) or any("passw" in name for name in options)
     except ValueError:  # brackets that are no IPv6 address; the database room will refuse it
         return "@" in url
 
@@ -143,7 +151,7 @@ def _merged(settings: Any, values: Mapping[str, Any], prefix: str, place: str) -
         key = prefix + name
         if name not in fields:
             raise _unknown_key(key, [prefix + known for known in fields], place)
-        if not dataclasses.is_dataclass(fields[name]):
+        if fields[name] is PhaseRules or not dataclasses.is_dataclass(fields[name]):
             changed[name] = _checked(key, fields[name], value, place)
         elif isinstance(value, dict):
             changed[name] = _merged(getattr(settings, name), value, key + ".", place)
@@ -169,7 +177,7 @@ def _unknown_key(key: str, known: list[str], place: str) -> ConfigError:
 
 
 def _merged_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    by_variable = {variable(key): key for key in known_keys()}
+    by_variable = {variable(key): key for key in known_keys() if key not in FILES_ONLY}
     tables = tuple(
         variable(name) + "_"
         for name, kind in _fields(Settings).items()
@@ -212,6 +220,11 @@ def _from_text(kind: Any, text: str) -> Any:
 
 def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
     """`value` as the type `kind`, within its bounds."""
+    if kind is PhaseRules:
+        try:
+            return parse_rules(value)
+        except ConfigError as error:
+            raise ConfigError(f"{place}: {error.message}", error.hint) from None
     words, convert = _KINDS[kind]
     result = convert(value)
     if result is None:

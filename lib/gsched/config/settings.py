@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
+
+from gsched.model.phases import NO_RULES, PhaseRules
 
 DEFAULT_STATE_DIR = Path("/var/lib/gsched")
 
@@ -13,8 +16,18 @@ class DatabaseSettings:
     """Where the job history is kept."""
 
     url: str = ""
-    """SQLAlchemy URL; empty = SQLite in `state_dir`/history.db. Better without a password; one is
-    taken only from a file that not everybody may read."""
+    """postgresql://USER@HOST/DATABASE, mariadb://USER@HOST/DATABASE or sqlite:///FILE; empty =
+    SQLite in `state_dir`/history.db, which is for one host and one user. Options of the drivers
+    (psycopg, PyMySQL) follow as ?NAME=VALUE&…: sslmode=verify-full, sslrootcert=FILE;
+    ssl_ca=FILE, ssl_check_hostname=true, unix_socket=PATH. A password in the URL is taken only
+    from GSCHED_DATABASE_URL and from a file like that of `password_file`."""
+    password_file: str = ""
+    """Path of a file whose first line is the server's password. It belongs to root or to whoever
+    uses it, nobody but owner and group can read it and only the owner can write it (mode 0600 or
+    0640). Empty = the client's own ways: for PostgreSQL ~/.pgpass and all of libpq's, for MariaDB
+    `password` of the group [client] in ~/.my.cnf, of mode 0600."""
+    keep_steps: bool = False
+    """true = job steps are kept too, with CPU time, memory and GPU use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +106,19 @@ class SubmitSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseSettings:
+    """What jobs do, where neither their users nor their source say it."""
+
+    rules: PhaseRules = NO_RULES
+    """Rules in order, each a table [[phases.rules]]; the first that matches gives a job's phase.
+    `phase` is pretrain, eval, sft, debug or other. The conditions, all of which must hold: regular
+    expressions `name`, `user`, `account`, `partition`, `qos`, found anywhere in the job's value,
+    letter case apart, and the numbers `min_gpus`, `max_gpus`, both included. What gsched submit
+    --gs-phase says wins over rules; a job that matches none is unclassified. After a change of the
+    rules `gsched db upgrade` classifies the stored jobs again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration. `sources` lists the files that were read, in order."""
 
@@ -103,12 +129,17 @@ class Settings:
     predict: PredictSettings = PredictSettings()
     daemon: DaemonSettings = DaemonSettings()
     submit: SubmitSettings = SubmitSettings()
+    phases: PhaseSettings = PhaseSettings()
     sources: tuple[Path, ...] = ()
 
     @property
     def database_url(self) -> str:
-        """The URL in force."""
-        return self.database.url or f"sqlite:///{self.state_dir / 'history.db'}"
+        """The URL in force; it says where a password lies, not what it is."""
+        url = self.database.url or f"sqlite:///{self.state_dir / 'history.db'}"
+        if not self.database.password_file or url.startswith("sqlite"):
+            return url
+        path = quote(self.database.password_file)
+        return f"{url}{'&' if '?' in url else '?'}password_file={path}"
 
     @property
     def model_file(self) -> Path:

@@ -32,7 +32,7 @@ class AttemptRecord:
     submit_time: int
     state: JobState
     state_text: str  # as written by Slurm, also when `state` is UNKNOWN
-    source: str  # "sacct", "jobcomp", "squeue"
+    source: str  # "sacct", "jobcomp", "squeue", or the format of a trace ("philly")
     user: str | None = None
     tenant: str | None = None
     partition: str | None = None
@@ -51,6 +51,56 @@ class AttemptRecord:
     exit_code: int | None = None
     exit_signal: int | None = None
     restarts: int | None = None  # how often Slurm had restarted the job before this attempt
+    source_id: str | None = None  # the job's id in a source whose ids are no numbers of Slurm's
+    phase: str | None = None  # what the source says that the job does (a value of model.phases)
+    start_assumed: int | None = None  # 1: the source tells no start, which is taken to be submit
+    extra: str | None = None  # JSON object: columns of the source that gsched has no place for
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step of an attempt as the accounting told it; None = it does not say.
+
+    The first five fields name the attempt, `step` (``batch``, ``extern``, ``0``) the step in it.
+    `cpu_time_s` is user and system time of all tasks, `max_rss_bytes` the peak of the task that
+    took most memory, `gpu_mem_bytes` likewise of its GPUs' memory.
+    """
+
+    cluster: str
+    job_id: int
+    array_task: int | None
+    het_offset: int | None
+    submit_time: int
+    step: str
+    state: JobState
+    name: str | None = None
+    start_time: int | None = None
+    end_time: int | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    num_nodes: int | None = None
+    num_cpus: int | None = None
+    num_tasks: int | None = None
+    cpu_time_s: float | None = None
+    max_rss_bytes: int | None = None
+    gpu_utilization_pct: float | None = None
+    gpu_mem_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """A time in which a node was down, drained, failing or asleep; `end_time` None: still so.
+
+    `state` is as Slurm writes it. (cluster, node, start_time, state) names the event.
+    """
+
+    cluster: str
+    node: str
+    start_time: int
+    state: str
+    end_time: int | None = None
+    reason: str | None = None
+    user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +122,7 @@ class Batch:
     rows_in: int
     rows_skipped: int = 0  # rows that are no attempts of jobs (job steps)
     cursor: str = ""  # where the next read of this source begins
+    steps: tuple[StepRecord, ...] = ()  # where they are wanted; their rows count as skipped
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gsched.model.job import JobState
-from gsched.model.merge import STATUS, AttemptKey, Claimed, value
+from gsched.model.merge import MAX_INTEGER, STATUS, AttemptKey, Claimed, value
 
 REQUEUE_WINDOW_S = 300
 """MinJobAge's default: for so long slurmctld remembers an ended job."""
@@ -35,6 +35,7 @@ JOB_FACTS = (
     "num_nodes",
     "num_cpus",
     "num_gpus",
+    "phase",
 )
 """What a logical job takes from its latest attempt that knows it."""
 
@@ -54,7 +55,7 @@ class Attempt:
     @property
     def state(self) -> JobState:
         """The merged base state."""
-        return JobState(self.fields[STATUS][1][0])
+        return JobState(self.fields[STATUS].value[0])
 
     @property
     def run_s(self) -> int | None:
@@ -73,15 +74,14 @@ class LogicalJob:
     attempts: list[Attempt] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
-        """The columns of `jobs` but its key; user and tenant by name."""
+        """The columns of `jobs` but its key; texts as they are, the phase as it was told."""
         last = self.attempts[-1]
-        state, state_text, _ = last.fields[STATUS][1]
+        state, state_text, _ = last.fields[STATUS].value
         known = {name: self._latest(name) for name in JOB_FACTS}
         # A requeued attempt ended, its job did not: the next attempt has only not been seen yet.
         is_over = last["end_time"] is not None and last.state is not JobState.REQUEUED
         start_time = last["start_time"]
         end_time = last["end_time"] if is_over else None
-        runs = start_time is not None and end_time is not None and end_time >= start_time
         return {
             **known,
             "state": state,
@@ -90,8 +90,9 @@ class LogicalJob:
             "end_time": end_time,
             "num_attempts": len(self.attempts),
             "queueing_s": self._queueing_s(start_time),
-            "duration_s": end_time - start_time if runs else None,
-            "gpu_time_s": self._gpu_time_s(known["num_gpus"]) if is_over else None,
+            "duration_s": _elapsed(start_time, end_time),
+            "gpu_time_s": self._device_time_s("num_gpus") if is_over else None,
+            "cpu_time_s": self._device_time_s("num_cpus") if is_over else None,
         }
 
     def _latest(self, name: str) -> Any:
@@ -100,25 +101,38 @@ class LogicalJob:
 
     def _queueing_s(self, last_start: int | None) -> int | None:
         """Seconds from the first submit to the last start, without those of earlier runs."""
-        if last_start is None:
+        if last_start is None or any(a["start_assumed"] for a in self.attempts):
             return None
         ran = [a.run_s for a in self.attempts[:-1]]
         if any(seconds is None for seconds in ran):
             return None
-        return max(0, last_start - self.epoch - sum(s for s in ran if s is not None))
+        return _fitting(max(0, last_start - self.epoch - sum(s for s in ran if s is not None)))
 
-    def _gpu_time_s(self, num_gpus: int | None) -> int | None:
-        """GPUs times seconds over all attempts; None when a count or an end is not known."""
+    def _device_time_s(self, name: str) -> int | None:
+        """GPUs or CPUs times seconds over all attempts; None when a count or an end is missing."""
+        usual = self._latest(name)
         total = 0
         for attempt in self.attempts:
             seconds = attempt.run_s
             if seconds is None or seconds < 0:
                 return None
-            gpus = attempt["num_gpus"] if attempt["num_gpus"] is not None else num_gpus
-            if gpus is None and seconds:
+            count = attempt[name] if attempt[name] is not None else usual
+            if count is None and seconds:
                 return None
-            total += (gpus or 0) * seconds
-        return total
+            total += (count or 0) * seconds
+        return _fitting(total)
+
+
+def _elapsed(start_time: int | None, end_time: int | None) -> int | None:
+    """Seconds of a run, None when it is not known or the clock went back."""
+    if start_time is None or end_time is None or end_time < start_time:
+        return None
+    return _fitting(end_time - start_time)
+
+
+def _fitting(seconds: int) -> int | None:
+    """What can be stored; more than 64 bits come of counts and times that are none."""
+    return seconds if -MAX_INTEGER <= seconds <= MAX_INTEGER else None
 
 
 def continues(previous: Attempt, attempt: Attempt) -> bool:

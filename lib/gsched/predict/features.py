@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.job import UNLIMITED_S
+from gsched.model.names import masked
 from gsched.predict.attributes import JobAttributes
-from gsched.predict.names import masked, nearest
+from gsched.predict.names import nearest
 
 CATEGORICAL = ("user", "tenant", "partition", "name_cluster")
 NUMERIC = ("num_gpus", "num_cpus", "num_nodes", "time_limit_s")

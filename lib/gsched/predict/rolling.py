@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gsched.model.history import PastJob
+from gsched.model.names import bounded, masked
 from gsched.predict.attributes import JobAttributes, of_past
-from gsched.predict.names import bounded, masked, most_similar
+from gsched.predict.names import most_similar
 
 DECAY = 0.8
 """Weight of a similar run relative to the next more recent one."""

@@ -10,10 +10,11 @@ from dataclasses import replace
 from gsched.errors import DataError, NoAccountingError, TryAgainError, UsageError
 from gsched.model.history import AttemptRecord, Batch, Reject
 from gsched.model.jobid import parse_job_id
-from gsched.slurm.records import AccountingFilter
+from gsched.slurm.records import AccountingFilter, SacctForm
 from gsched.slurm.run import Run
 
 EVERY_JOB = AccountingFilter()
+PLAIN = SacctForm()
 
 OVERLAP_S = 600
 """Each chunk reaches back behind the last: slurmdbd learns of a change some seconds after it."""

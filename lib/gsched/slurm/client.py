@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Literal, Protocol
 
 from gsched.errors import GschedError, UsageError
@@ -14,17 +13,19 @@ from gsched.slurm import (
     accounting,
     detail,
     limits,
+    live_sacct,
     parse_config,
+    parse_node_events,
     parse_priority,
     parse_queue,
-    parse_sacct,
     split_tasks,
     usage,
 )
-from gsched.slurm.accounting import EVERY_JOB
+from gsched.slurm.accounting import EVERY_JOB, PLAIN
 from gsched.slurm.failures import is_unknown_job, may_pass
 from gsched.slurm.fields import new_separator
 from gsched.slurm.parse_limits import LimitRecord, NodeDemand
+from gsched.slurm.parse_node_events import NodeEvents
 from gsched.slurm.parse_usage import UsageRecord
 from gsched.slurm.patience import Patience, Runner
 from gsched.slurm.records import (
@@ -33,6 +34,7 @@ from gsched.slurm.records import (
     JobDetail,
     PriorityRow,
     QueueListing,
+    SacctForm,
     SlurmConfig,
     UpdateOutcome,
 )
@@ -131,7 +133,11 @@ class SlurmClient(Protocol):
         ...
 
     def accounting_chunks(
-        self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB
+        self,
+        since: int,
+        until: int,
+        chosen: AccountingFilter = EVERY_JOB,
+        form: SacctForm = PLAIN,
     ) -> Iterator[Batch]:
         """The same chunk by chunk, the oldest first, so that a reader can keep each at once.
 
@@ -139,6 +145,10 @@ class SlurmClient(Protocol):
         interrupted goes on from there (less ``accounting.OVERLAP_S``). An attempt may be in
         several chunks; what a later one says of it is newer.
         """
+        ...
+
+    def node_events(self, since: int) -> NodeEvents:
+        """What slurmdbd knows of nodes that were down or drained at some time since `since`."""
         ...
 
     def limits(self, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
@@ -299,7 +309,11 @@ class CommandClient:
         return accounting.merged(self.accounting_chunks(since, until, chosen))
 
     def accounting_chunks(
-        self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB
+        self,
+        since: int,
+        until: int,
+        chosen: AccountingFilter = EVERY_JOB,
+        form: SacctForm = PLAIN,
     ) -> Iterator[Batch]:
         """See SlurmClient.
 
@@ -307,21 +321,15 @@ class CommandClient:
         cannot take, TryAgainError when slurmdbd cannot even answer for an hour in time.
         """
         accounting.check_filter(chosen)
-        counts_gpus = cache(self._counts_gpus)
-
-        def ask(begin: int, end: int) -> Batch:
-            separator = new_separator()
-            argv = parse_sacct.sacct_argv(begin, end, separator, chosen)
-            text = accounting.sacct(self._run, *argv)
-            batch = parse_sacct.parse_sacct(text, separator, counts_gpus=True)
-            has_gpus = not batch.records or any(record.num_gpus for record in batch.records)
-            if not has_gpus and not counts_gpus():
-                batch = parse_sacct.parse_sacct(text, separator, counts_gpus=False)
-            return parse_sacct.with_names(batch, chosen.names)
-
+        ask = live_sacct.asking(self._run, chosen, form, self._counts_gpus)
         # a few jobs by their ids are found at once, however long ago they were
         chunk_s = until - since if chosen.job_ids else accounting.FIRST_CHUNK_S
         return accounting.read_chunks(ask, since, until, chunk_s=chunk_s)
+
+    def node_events(self, since: int) -> NodeEvents:
+        """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
+        text = self._output(*parse_node_events.event_argv(since))
+        return parse_node_events.parse_node_events(text)
 
     def limits(self, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
         """See SlurmClient."""

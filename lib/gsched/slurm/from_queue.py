@@ -16,6 +16,8 @@ from gsched.model.job import (
     Request,
     Wants,
 )
+from gsched.model.phases import stated
+from gsched.slurm import wire
 from gsched.slurm.records import FreeText, QueueRow
 
 _HOLDS_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
@@ -73,7 +75,8 @@ def to_attempt(row: QueueRow, text: FreeText | None, cluster: str) -> AttemptRec
     """A sighting for the history; None for an array that waits as a whole (no job of its own yet).
 
     It gives what jobcomp/filetxt lacks (GPUs) and what slurmdbd learns late. A pending job's
-    announced start and a running one's announced end are left out: they have not happened.
+    announced start and a running one's announced end are left out: they have not happened. The
+    phase is the first that the user's request names.
     """
     if row.is_unsplit_array:
         return None
@@ -105,4 +108,5 @@ def to_attempt(row: QueueRow, text: FreeText | None, cluster: str) -> AttemptRec
         allocated=() if never_started else row.tres,
         node_list=row.node_list or None,
         restarts=row.restarts,
+        phase=stated(wire.read(text.comment).wants.phases) if text is not None else None,
     )

@@ -19,7 +19,7 @@ from gsched.model.job import JobState
 from gsched.model.times import parse_printed_time
 from gsched.model.units import UNSET, count_gres, parse_tres, tres_gres
 from gsched.slurm.fields import time_limit
-from gsched.slurm.parse_sacct import tres_tuple
+from gsched.slurm.sacct_values import tres_tuple
 from gsched.slurm.states import parse_state
 
 SOURCE = "jobcomp"

@@ -5,30 +5,21 @@ jobs of 22.05 take 0.09 s as text, 0.65 s and 6 MB as JSON, and an unbounded ``s
 busy month is hundreds of megabytes. JSON is better for one job in all detail:
 ``gsched.slurm.parse_detail`` reads it, with `exit_code` and `pending_reason` from here.
 
-The readers of whole documents (`parse_squeue_json`, `parse_sacct_json`, `parse_nodes_json`) no
-command of gsched calls today. They are for what others hand over, documents that a site has kept
-and the answers of slurmrestd, and held to the text's meaning on recorded output of each release.
+`parse_squeue_json` and `parse_nodes_json` no command of gsched calls today. They are for what
+others hand over, documents that a site has kept and the answers of slurmrestd, and held to the
+text's meaning on recorded output of each release. The JSON of sacct is in ``sacct_json``.
 
-What the JSON of a release does not say as its text does:
-
-- 22.05 writes null for an unlimited time;
-- sacct's JSON names who cancelled a job by user name, its text by number (``CANCELLED by 5``):
-  `state_text` is CANCELLED alone;
-- of a failed job, 22.05's sacct does not tell the exit code.
-
-``sacct --json`` of 22.05 fails, with status 0, where SLURM_TIME_FORMAT is set, as it is for all
-that gsched reads: such a document of that release has to be made without.
+22.05 writes null for an unlimited time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from gsched.errors import DataError
 from gsched.model.cluster import NodeView
 from gsched.model.exitcode import ExitCode
-from gsched.model.history import AttemptRecord, Batch, Reject, Tres
+from gsched.model.history import Reject
 from gsched.model.job import UNLIMITED_S, JobState
 from gsched.model.units import (
     count_gres,
@@ -42,7 +33,6 @@ from gsched.slurm.parse_json_values import (
     Record,
     count,
     flag,
-    listed,
     load,
     moment,
     number,
@@ -86,7 +76,7 @@ def parse_squeue_json(json_text: str) -> QueueListing:
 
 def _queue_row(job: Record) -> QueueRow:
     raw_id = required(number(job.get("job_id")), "job id")
-    state, state_text = _state(job.get("job_state"))
+    state, state_text = state_of(job.get("job_state"))
     task, tasks = number(job.get("array_task_id")), text(job.get("array_task_string"))
     array_id, het_id = count(job.get("array_job_id")), count(job.get("het_job_id"))
     is_unsplit = bool(tasks)
@@ -104,7 +94,7 @@ def _queue_row(job: Record) -> QueueRow:
         count(job.get("tasks"), 1),
         str(count(job.get("sockets_per_node"), 1)),
     )
-    time_limit_s, end_time = _limit(job.get("time_limit")), moment(job.get("end_time"))
+    time_limit_s, end_time = limit_s(job.get("time_limit")), moment(job.get("end_time"))
     if time_limit_s == UNLIMITED_S and not state.is_terminal:
         end_time = None  # a year after its start, which squeue's text does not show
     return QueueRow(
@@ -148,7 +138,7 @@ def _queue_row(job: Record) -> QueueRow:
     )
 
 
-def _state(value: object) -> tuple[JobState, str]:
+def state_of(value: object) -> tuple[JobState, str]:
     """State and the text that squeue would print. Raises DataError for no state at all."""
     names = words(value)
     if not names:
@@ -164,7 +154,7 @@ def pending_reason(job: Record) -> str:
     return "" if reason == "None" else reason
 
 
-def _limit(value: object) -> int | None:
+def limit_s(value: object) -> int | None:
     """Seconds of a limit in minutes. A plain null is what 22.05 writes for unlimited."""
     minutes = UNLIMITED_S if value is None else number(value, infinite=UNLIMITED_S)
     if minutes is None:
@@ -174,94 +164,7 @@ def _limit(value: object) -> int | None:
     return time_limit(str(min(minutes, _LONGEST_MIN)) if minutes < _LONGEST_MIN else "UNLIMITED")
 
 
-# -- sacct ----------------------------------------------------------------------------------
-
-
-def parse_sacct_json(json_text: str, *, counts_gpus: bool) -> Batch:
-    """The attempts of ``sacct --json`` or slurmrestd's ``/slurmdb/…/jobs``; steps are left out.
-
-    `counts_gpus`: the cluster accounts for gres/gpu, see ``parse_sacct.parse_sacct``. Arrays that
-    still wait as a whole are skipped and counted. Raises as `parse_squeue_json`.
-    """
-    document = load(json_text, "jobs")
-    records: list[AttemptRecord] = []
-    rejects = document.rejects("sacct")
-    skipped = 0
-    for line, item in numbered(document):
-        try:
-            attempt = _attempt(record(item), counts_gpus)
-        except DataError as error:
-            rejects.append(Reject(document.source("sacct"), line, error.message, raw(item)))
-            continue
-        if attempt is None:
-            skipped += 1
-        else:
-            records.append(attempt)
-    rows_in = len(document.records) + len(document.complaints)
-    return Batch(tuple(records), tuple(rejects), rows_in, skipped)
-
-
-def _attempt(job: Record, counts_gpus: bool) -> AttemptRecord | None:
-    raw_id = required(number(job.get("job_id")), "job id")
-    array_id, het_id = count(part(job, "array", "job_id")), count(part(job, "het", "job_id"))
-    task = number(part(job, "array", "task_id"))
-    if array_id and task is None:
-        return None  # waits as a whole
-    state, state_text = _state(part(job, "state", "current"))
-    requested = _tres(part(job, "tres", "requested"))
-    allocated = _tres(part(job, "tres", "allocated"))
-    nodes = text(job.get("nodes"))
-    node_list = None if nodes == "None assigned" else nodes or None
-    never_started = state.is_terminal and node_list is None
-    num_gpus, _ = count_gres(tres_gres({t.name: t.count for t in allocated or requested}), "gpu")
-    code, signal = exit_code(job.get("exit_code"))
-    if state is JobState.FAILED and part(job, "exit_code", "status") == "SUCCESS":
-        code, signal = None, None  # 22.05 writes this for every exit code
-    return AttemptRecord(
-        cluster=text(job.get("cluster")) or text(part(job, "association", "cluster")),
-        job_id=array_id or het_id or raw_id,
-        array_task=task if array_id else None,
-        het_offset=count(part(job, "het", "job_offset")) if het_id else None,
-        submit_time=required(moment(part(job, "time", "submission")), "submit time"),
-        state=state,
-        state_text=state_text,
-        source="sacct",
-        user=text(job.get("user")) or text(part(job, "association", "user")) or None,
-        tenant=text(job.get("account")) or text(part(job, "association", "account")) or None,
-        partition=text(job.get("partition")) or None,
-        qos=text(job.get("qos")) or None,
-        name=text(job.get("name")),
-        eligible_time=moment(part(job, "time", "eligible")),
-        start_time=None if never_started else moment(part(job, "time", "start")),
-        end_time=moment(part(job, "time", "end")),
-        time_limit_s=_limit(part(job, "time", "limit")),
-        num_nodes=_amount(allocated, requested, "node") or count(job.get("allocation_nodes")),
-        num_cpus=_amount(allocated, requested, "cpu")
-        or number(part(job, "required", "CPUs"))
-        or None,
-        num_gpus=num_gpus if counts_gpus else None,
-        requested=requested,
-        allocated=allocated,
-        node_list=node_list,
-        exit_code=code,
-        exit_signal=signal,
-    )
-
-
-def _amount(allocated: Sequence[Tres], requested: Sequence[Tres], name: str) -> int:
-    return next((tres.count for tres in (*allocated, *requested) if tres.name == name), 0)
-
-
-def _tres(value: object) -> tuple[Tres, ...]:
-    """A list of TRES in the order of sacct's text; those without a count are left out."""
-    found = []
-    for item in map(record, listed(value)):
-        kind, name = text(item.get("type")), text(item.get("name"))
-        amount = number(item.get("count"))
-        if amount is not None and amount >= 0:
-            scale = _MIB if kind == "mem" else 1
-            found.append(Tres(f"{kind}/{name}" if name else kind, amount * scale))
-    return tuple(sorted(found, key=lambda tres: f"{tres.name}="))
+# -- exit codes ---------------------------------------------------------------------------
 
 
 def exit_code(value: object) -> ExitCode:

@@ -31,6 +31,7 @@ _INFINITE = frozenset({0xFFFF, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
 _MAX_NUMBER = 2**63 - 1
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_RAW = 2000
+_NOTHING_FOUND = 9003  # ESLURM_REST_EMPTY_RESULT
 
 Record = Mapping[str, Any]
 
@@ -65,16 +66,16 @@ def load(text: str, *keys: str) -> Document:
     document = _parse(text)
     if not isinstance(document, dict):
         raise DataError(f"Slurm's JSON is a {type(document).__name__}, not an object")
-    errors = _messages(document.get("errors"))
+    errors = messages(document.get("errors"))
     key = next((key for key in keys if key in document), None)
     if key is None or not (records := listed(document[key])):
         if errors:
             raise DataError(f"Slurm's JSON holds an error: {'; '.join(errors)}")
         if key is None:
             raise DataError(f"Slurm's JSON has no {' or '.join(keys)}")
-        return Document((), (), _parser(document))
-    complaints = errors + _messages(document.get("warnings"))
-    return Document(tuple(records), tuple(complaints), _parser(document))
+        return Document((), (), parser_version(document))
+    complaints = errors + messages(document.get("warnings"))
+    return Document(tuple(records), tuple(complaints), parser_version(document))
 
 
 def _parse(text: str) -> Any:
@@ -89,16 +90,23 @@ def _parse(text: str) -> Any:
         raise DataError(f"not the JSON of a Slurm command: {error}") from None
 
 
-def _messages(value: object) -> list[str]:
+def messages(value: object) -> list[str]:
+    """What stands under ``errors`` or ``warnings``, a text each.
+
+    That nothing was found is no error, though 22.05 calls it one.
+    """
     found = []
     for item in value if isinstance(value, list) else ():
         fields = item if isinstance(item, dict) else {"description": item}
+        if fields.get("error_number") == _NOTHING_FOUND:
+            continue
         words = [str(fields[key]) for key in ("error", "description") if fields.get(key)]
         found.append(_SURROGATE.sub("\ufffd", ": ".join(words))[:_MOST_RAW])
     return found
 
 
-def _parser(document: Mapping[str, Any]) -> str:
+def parser_version(document: Mapping[str, Any]) -> str:
+    """The version of the data parser that wrote a document; "" where it does not say."""
     meta = document.get("meta")
     for name in ("plugin", "plugins"):
         plugin = meta.get(name) if isinstance(meta, dict) else None

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from gsched.errors import DataError
-from gsched.model.exitcode import parse_exit_code
-from gsched.model.history import AttemptRecord, Batch, Reject, Tres
-from gsched.model.jobid import parse_job_id
-from gsched.model.units import (
-    UNSET,
-    count_gres,
-    parse_count,
-    parse_tres,
-    tres_gres,
-)
+from gsched.model.history import Batch, Reject
 from gsched.slurm.accounting import EVERY_JOB
-from gsched.slurm.fields import parse_time, split_records, time_limit
+from gsched.slurm.fields import parse_time, split_records
 from gsched.slurm.records import AccountingFilter
-from gsched.slurm.states import parse_state
+from gsched.slurm.sacct_rows import SOURCE, RowReader
+from gsched.slurm.sacct_values import STEP_FIELDS
 
 FIELDS = (
     "JobIDRaw", "JobID", "Cluster", "User", "Account", "Partition", "QOS", "JobName", "State",
@@ -30,8 +21,18 @@ FIELDS = (
 _STATES = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
 
 
+def fields_of(keeps_steps: bool) -> tuple[str, ...]:
+    """What sacct is asked for, by line."""
+    return FIELDS + STEP_FIELDS if keeps_steps else FIELDS
+
+
 def sacct_argv(
-    since: int, until: int, separator: str, chosen: AccountingFilter = EVERY_JOB
+    since: int,
+    until: int,
+    separator: str,
+    chosen: AccountingFilter = EVERY_JOB,
+    *,
+    keeps_steps: bool = False,
 ) -> list[str]:
     """The sacct command for the jobs of a window (epoch), with all their attempts.
 
@@ -40,10 +41,26 @@ def sacct_argv(
     an ordinary user sees what PrivateData lets through.
     """
     return [
-        "sacct", "--local", "-D", "-X", "-n", "-p", "--noconvert",
-        f"--delimiter={separator}", "-S", _utc(since), "-E", _utc(until),
-        *_chosen(chosen), "-o", ",".join(FIELDS),
+        *_asked(since, until, chosen, keeps_steps), "-n", "-p", "--noconvert",
+        f"--delimiter={separator}", "-o", ",".join(fields_of(keeps_steps)),
     ]  # fmt: skip
+
+
+def sacct_json_argv(
+    since: int,
+    until: int,
+    chosen: AccountingFilter = EVERY_JOB,
+    *,
+    keeps_steps: bool = False,
+) -> list[str]:
+    """The same as JSON, of which the fields cannot be chosen."""
+    return [*_asked(since, until, chosen, keeps_steps), "--json"]
+
+
+def _asked(since: int, until: int, chosen: AccountingFilter, keeps_steps: bool) -> list[str]:
+    without_steps = () if keeps_steps else ("-X",)
+    span = ("-S", _utc(since), "-E", _utc(until))
+    return ["sacct", "--local", "-D", *without_steps, *span, *_chosen(chosen)]
 
 
 def _chosen(chosen: AccountingFilter) -> list[str]:
@@ -74,79 +91,34 @@ def _utc(epoch: int) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def parse_sacct(text: str, separator: str, *, counts_gpus: bool) -> Batch:
-    """The attempts in the output of `sacct_argv`.
+def parse_sacct(
+    text: str, separator: str, *, counts_gpus: bool, keeps_steps: bool = False
+) -> Batch:
+    """The attempts in the output of `sacct_argv`, and with `keeps_steps` their steps.
 
     `counts_gpus`: the cluster accounts for gres/gpu, so that a job without it has none; else
-    `num_gpus` is None. Steps and arrays that still wait as a whole are skipped and counted; a row
-    that cannot be understood is a reject.
+    `num_gpus` is None. Steps, and arrays that wait as a whole, are skipped and counted; an array
+    that ended as a whole is one attempt. A row that cannot be understood is a reject.
     """
-    records: list[AttemptRecord] = []
+    names = fields_of(keeps_steps)
+    rows: list[list[str]] = []
+    places: list[int] = []
     rejects: list[Reject] = []
-    rows_in = skipped = 0
-    for fields in split_records(text, separator, len(FIELDS)):
-        rows_in += 1
-        try:
-            if len(fields) != len(FIELDS):
-                raise DataError(f"row has {len(fields)} fields instead of {len(FIELDS)}")
-            record = _attempt(dict(zip(FIELDS, fields, strict=True)), counts_gpus)
-        except (DataError, ValueError) as error:
-            rejects.append(Reject("sacct", rows_in, str(error), "|".join(fields)))
-            continue
-        if record is None:
-            skipped += 1
+    for number, fields in enumerate(split_records(text, separator, len(names)), 1):
+        if len(fields) == len(names):
+            rows.append(fields)
+            places.append(number)
         else:
-            records.append(record)
-    return Batch(tuple(records), tuple(rejects), rows_in, skipped)
-
-
-def _attempt(row: Mapping[str, str], counts_gpus: bool) -> AttemptRecord | None:
-    job = parse_job_id(row["JobID"])
-    if job.step or job.array_tasks is not None:
-        return None
-    submit_time = parse_time(row["Submit"])
-    if submit_time is None:
-        raise DataError("no submit time")
-    requested, allocated = parse_tres(row["ReqTRES"]), parse_tres(row["AllocTRES"])
-    state = parse_state(row["State"])[0]
-    node_list = None if row["NodeList"] == "None assigned" else row["NodeList"] or None
-    never_started = state.is_terminal and node_list is None
-    num_gpus, _ = count_gres(tres_gres(allocated or requested), "gpu")
-    code, signal = parse_exit_code(row["ExitCode"])
-    return AttemptRecord(
-        cluster=row["Cluster"],
-        job_id=job.job_id,
-        array_task=job.array_task,
-        het_offset=job.het_offset,
-        submit_time=submit_time,
-        state=state,
-        state_text=row["State"],
-        source="sacct",
-        user=row["User"] or None,
-        tenant=row["Account"] or None,
-        partition=row["Partition"] or None,
-        qos=row["QOS"] or None,
-        name=row["JobName"],
-        eligible_time=parse_time(row["Eligible"]),
-        start_time=None if never_started else parse_time(row["Start"]),
-        end_time=parse_time(row["End"]),
-        time_limit_s=time_limit(row["Timelimit"]),
-        num_nodes=_count(row["NNodes"]),
-        # 24.11 on counts no CPUs for a job that never started, 22.05 those that it asked for
-        num_cpus=requested.get("cpu") if row["NCPUS"] == "0" else _count(row["NCPUS"]),
-        num_gpus=num_gpus if counts_gpus else None,
-        requested=tres_tuple(requested),
-        allocated=tres_tuple(allocated),
-        node_list=node_list,
-        exit_code=code,
-        exit_signal=signal,
+            reason = f"row has {len(fields)} fields instead of {len(names)}"
+            rejects.append(Reject(SOURCE, number, reason, "|".join(fields)))
+    reader = RowReader(names, parse_time, counts_gpus, keeps_steps=keeps_steps)
+    understood = reader.read(rows)
+    for place, reason in understood.bad:
+        rejects.append(Reject(SOURCE, places[place], reason, "|".join(rows[place])))
+    return Batch(
+        records=tuple(understood.attempts.records()),
+        rejects=tuple(sorted(rejects, key=lambda reject: reject.line)),
+        rows_in=len(rows) + len(rejects) - len(understood.bad),
+        rows_skipped=understood.skipped,
+        steps=understood.steps,
     )
-
-
-def _count(text: str) -> int | None:
-    return None if text in UNSET else parse_count(text)
-
-
-def tres_tuple(tres: Mapping[str, int]) -> tuple[Tres, ...]:
-    """TRES counts as the history keeps them, in the order of the source."""
-    return tuple(Tres(name, count) for name, count in tres.items())

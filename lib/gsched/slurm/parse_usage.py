@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -11,8 +10,9 @@ from gsched.model.exitcode import parse_exit_code
 from gsched.model.history import Reject
 from gsched.model.job import JobState
 from gsched.model.jobid import parse_job_id
-from gsched.model.units import UNSET, count_gres, parse_count, parse_elapsed, parse_tres, tres_gres
+from gsched.model.units import count_gres, parse_elapsed, parse_tres, tres_gres
 from gsched.slurm.fields import parse_time, split_records, time_limit
+from gsched.slurm.sacct_values import count, cpu_seconds, percent, usage_by_name
 from gsched.slurm.states import parse_state
 
 USAGE_FIELDS = (
@@ -27,7 +27,7 @@ STAT_FIELDS = ("JobID", "NTasks", "MaxRSS", "TRESUsageInTot", "TRESUsageInAve")
 class StepUsage:
     """What one step used; None: Slurm has not measured it.
 
-    `cpu_s` is CPU time of all its tasks, `sampled` whether Slurm sampled the step at all.
+    `cpu_s` is CPU time of all its tasks.
     `max_task_mem_bytes` is the peak of the task that took most memory (MaxRSS), `mem_bytes` the
     sum of all tasks' peaks: at least what the step held at once when its tasks are alike.
     `gpu_util_percent` is the mean over its tasks of what Slurm's accounting saw of their GPUs.
@@ -120,7 +120,7 @@ def parse_usage(
     for row, number in steps:
         try:
             place = _attempt_of(row, attempts, found)
-            own[place].append(_step(row, parse_elapsed(row["TotalCPU"])))
+            own[place].append(_step(row))
         except (DataError, ValueError) as error:
             rejects.append(Reject("sacct", number, str(error), "|".join(row.values())))
     complete = (replace(job, steps=tuple(mine)) for job, mine in zip(found, own, strict=True))
@@ -156,10 +156,10 @@ def _job(row: Mapping[str, str], *, counts_gpus: bool) -> UsageRecord:
         eligible_time=parse_time(row["Eligible"]),
         start_time=parse_time(row["Start"]) if started else None,
         end_time=parse_time(row["End"]),
-        elapsed_s=_count(row["ElapsedRaw"]) or 0,
+        elapsed_s=count(row["ElapsedRaw"]) or 0,
         time_limit_s=time_limit(row["Timelimit"]),
-        num_nodes=_count(row["NNodes"]) or 0,
-        num_cpus=_count(row["NCPUS"]) or 0,
+        num_nodes=count(row["NNodes"]) or 0,
+        num_cpus=count(row["NCPUS"]) or 0,
         num_gpus=num_gpus if counts_gpus else None,
         gpu_types=gpu_types,
         mem_bytes=tres.get("mem"),
@@ -180,23 +180,17 @@ def _attempt_of(
     return max(begun or mine, key=lambda i: found[i].start_time or 0)
 
 
-def _step(row: Mapping[str, str], exact_cpu_s: float | None) -> StepUsage:
-    """A step. Slurm reckons CPU time when a step's processes are waited for, and samples it before.
-
-    Either may miss some: whichever is more is nearer to the truth.
-    """
-    total, average = _usage(row["TRESUsageInTot"]), _usage(row["TRESUsageInAve"])
-    sampled_cpu_s = parse_elapsed(total.get("cpu", ""))
-    measured = [s for s in (exact_cpu_s or None, sampled_cpu_s) if s is not None]
+def _step(row: Mapping[str, str]) -> StepUsage:
+    total, average = usage_by_name(row["TRESUsageInTot"]), usage_by_name(row["TRESUsageInAve"])
     return StepUsage(
         name=parse_job_id(row["JobID"]).step,
         state_text=row.get("State", ""),
-        elapsed_s=_count(row.get("ElapsedRaw", "")),
-        num_tasks=_count(row["NTasks"]) or None,
-        cpu_s=max(measured) if measured else None,
-        max_task_mem_bytes=_bytes(row["MaxRSS"]),
-        mem_bytes=_bytes(total.get("mem", "")),
-        gpu_util_percent=_percent(average.get("gres/gpuutil", "")),
+        elapsed_s=count(row.get("ElapsedRaw", "")),
+        num_tasks=count(row["NTasks"]) or None,
+        cpu_s=cpu_seconds(row.get("TotalCPU", ""), total),
+        max_task_mem_bytes=count(row["MaxRSS"]) or None,
+        mem_bytes=count(total.get("mem", "")) or None,
+        gpu_util_percent=percent(average.get("gres/gpuutil", "")),
     )
 
 
@@ -220,7 +214,7 @@ def parse_stat(text: str) -> dict[int, tuple[StepUsage, ...]]:
             raise DataError(f"sstat gave a broken record: {fields!r}")
         row = dict(zip(STAT_FIELDS, fields, strict=True))
         job_id = parse_job_id(row["JobID"]).job_id
-        found[job_id] = (*found.get(job_id, ()), _step(row, None))
+        found[job_id] = (*found.get(job_id, ()), _step(row))
     return found
 
 
@@ -235,26 +229,3 @@ def with_running_steps(
         kept = tuple(step for step in record.steps if step.name not in names)
         completed.append(_measured(replace(record, steps=(*kept, *fresh))) if fresh else record)
     return tuple(completed)
-
-
-def _usage(text: str) -> dict[str, str]:
-    """``cpu=00:00:09,mem=435863552`` by name, as written."""
-    items = (item.rpartition("=") for item in text.split(",") if item)
-    return {name: value for name, _, value in items}
-
-
-def _count(text: str) -> int | None:
-    return None if text in UNSET else parse_count(text)
-
-
-def _bytes(text: str) -> int | None:
-    """Bytes as ``--noconvert`` prints them; 0 is what a step shows that was never sampled."""
-    return None if text in UNSET else parse_count(text) or None
-
-
-def _percent(text: str) -> float | None:
-    if text in UNSET:
-        return None
-    if re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", text, re.ASCII) is None:
-        raise DataError(f"not a percentage: {text!r}")
-    return float(text)

@@ -194,6 +194,14 @@ class AccountingFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class SacctForm:
+    """How sacct is asked: as JSON, which takes longer; with steps, which takes much longer."""
+
+    as_json: bool = False
+    keeps_steps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PriorityRow:
     """One job of sprio(1).
 

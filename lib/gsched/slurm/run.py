@@ -58,14 +58,21 @@ Run = Callable[..., Completed]
 """Runs a command of Slurm, given as words, and returns what it said."""
 
 
-def reader_environment(base: Mapping[str, str]) -> dict[str, str]:
-    """`base` without what bends Slurm's output, with epoch times, UTC and UTF-8."""
+def reader_environment(base: Mapping[str, str], argv: Sequence[str] = ()) -> dict[str, str]:
+    """`base` without what bends Slurm's output, with epoch times, UTC and UTF-8.
+
+    JSON has epoch times of its own, and 22.05's sacct then fails over SLURM_TIME_FORMAT, which it
+    also reads its own options by.
+    """
     kept = {
         name: value
         for name, value in base.items()
         if name in _KEPT or not name.startswith(_DROPPED_PREFIXES)
     }
-    return kept | _READER_SETTINGS
+    settings = dict(_READER_SETTINGS)
+    if "--json" in argv:
+        del settings["SLURM_TIME_FORMAT"]
+    return kept | settings
 
 
 def run(
@@ -124,7 +131,7 @@ def _start(argv: Sequence[str], base: Mapping[str, str]) -> subprocess.Popen[byt
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=reader_environment(base),
+            env=reader_environment(base, argv),
             start_new_session=True,  # a process group of its own, so that all of it can be killed
         )
     except FileNotFoundError:

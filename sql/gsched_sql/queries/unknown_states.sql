@@ -1,6 +1,6 @@
 -- Attempts by a state text that gsched does not know.
-SELECT state_text, COUNT(*) AS attempts
+SELECT COALESCE(state_text, state) AS state_text, COUNT(*) AS attempts
 FROM attempts
 WHERE state = 'UNKNOWN'
-GROUP BY state_text
-ORDER BY COUNT(*) DESC, state_text
+GROUP BY COALESCE(state_text, state)
+ORDER BY COUNT(*) DESC, COALESCE(state_text, state)

@@ -11,8 +11,8 @@ from support.history import CLUSTER, attempt, batch
 from support.queue import row
 
 from gsched.app import ingest as ingest_module
-from gsched.app.ingest import ingest
-from gsched.config.settings import PredictSettings, Settings, SlurmSettings
+from gsched.app.ingest import NodeEventCounts, ingest
+from gsched.config.settings import DatabaseSettings, PredictSettings, Settings, SlurmSettings
 from gsched.errors import (
     ConfigError,
     GschedError,
@@ -20,10 +20,17 @@ from gsched.errors import (
     TryAgainError,
     UnavailableError,
 )
-from gsched.model.history import Reject
+from gsched.model.history import NodeEvent, Reject
 from gsched.model.past import HistoryFilter
 from gsched.slurm.accounting import OVERLAP_S
-from gsched.slurm.records import FreeText, QueueListing, SlurmConfig
+from gsched.slurm.parse_node_events import NodeEvents
+from gsched.slurm.records import (
+    AccountingFilter,
+    FreeText,
+    QueueListing,
+    SacctForm,
+    SlurmConfig,
+)
 from gsched_sql import History
 
 NOW = 1_800_000_000
@@ -47,6 +54,9 @@ class Cluster:
         self.windows = []
         self.asked_texts = []
         self.fails_from = None
+        self.forms = []
+        self.asked_events = []
+        self.event_rejects = ()
 
     def config(self):
         return SlurmConfig(self.values)
@@ -59,7 +69,13 @@ class Cluster:
         self.asked_texts.append(list(raw_ids))
         return {raw_id: FreeText(f"name {raw_id}", "") for raw_id in raw_ids}
 
-    def accounting_chunks(self, since, until):
+    def node_events(self, since):
+        self.asked_events.append(since)
+        return NodeEvents((NodeEvent(CLUSTER, "gn01", NOW - 500, "DOWN"),), self.event_rejects)
+
+    def accounting_chunks(self, since, until, chosen, form):
+        assert chosen == AccountingFilter()
+        self.forms.append(form)
         for begin in range(since, until, WEEK_S):
             end = min(begin + WEEK_S, until)
             if self.fails_from is not None and end > self.fails_from:
@@ -97,6 +113,7 @@ def test_auto_reads_what_the_cluster_has(history):
     assert names(run(both, history)) == ["sacct", "squeue"]
     assert names(run(both, history, source="jobcomp")) == ["jobcomp"]
     assert names(run(both, history, source="sacct")) == ["sacct"]
+    assert names(run(both, history, source="sacct-json")) == ["sacct-json"]
     assert names(run(both, history, source="queue")) == ["squeue"]
 
 
@@ -109,7 +126,7 @@ def test_a_named_file_is_read_in_place_of_slurms(history, tmp_path):
     assert names(run(Cluster(), history, by_settings)) == ["jobcomp", "squeue"]
 
 
-@pytest.mark.parametrize("source", ["sacct", "jobcomp"])
+@pytest.mark.parametrize("source", ["sacct", "sacct-json", "node-events", "jobcomp"])
 def test_a_source_that_the_cluster_lacks_is_named(history, source):
     with pytest.raises(ConfigError, match=CLUSTER) as caught:
         run(Cluster(), history, source=source)
@@ -233,3 +250,41 @@ def test_how_far_a_long_read_has_come_is_told_as_it_is_kept(history):
     run(cluster, history, source="sacct", on_progress=lambda *at: told.append(at))
     assert told == [(end, rows) for rows, (_, end) in enumerate(cluster.windows, 1)]
     assert len(told) == 3
+
+
+def test_sacct_is_asked_for_json_and_for_steps_where_they_are_wanted(history):
+    cluster = Cluster(slurmdbd=True)
+    run(cluster, history, source="sacct-json")
+    run(cluster, history, replace(WEEKS, database=DatabaseSettings(keep_steps=True)), NOW + 60)
+    assert cluster.forms == [SacctForm(as_json=True), SacctForm(keeps_steps=True)]
+    # both read on from where the other ended
+    assert cluster.windows[3:] == [(NOW - OVERLAP_S, NOW + 60)]
+
+
+def test_node_events_are_kept_once_and_read_on(history):
+    cluster = Cluster(slurmdbd=True)
+    first = run(cluster, history)
+    assert first.node_events == NodeEventCounts(told=1, new=1, updated=0)
+    assert run(cluster, history, now=NOW + 60).node_events == NodeEventCounts(1, 0, 0)
+    assert cluster.asked_events == [NOW - 21 * 86400, NOW - OVERLAP_S]
+    assert [e.node for e in history.node_events(CLUSTER, NOW - 1000, NOW)] == ["gn01"]
+    only = run(cluster, history, source="node-events")
+    assert (names(only), only.node_events.told) == ([], 1)
+    assert run(Cluster(), history).node_events is None
+
+
+def test_the_daemon_asks_for_node_events_now_and_then(history):
+    cluster = Cluster(slurmdbd=True)
+    for seconds in (0, 30, 599, 600):
+        run(cluster, history, now=NOW + seconds, events_interval_s=600)
+    assert len(cluster.asked_events) == 2
+    run(cluster, history, now=NOW + 601, events_interval_s=600, since=NOW - 900)
+    assert cluster.asked_events[2:] == [NOW - 900]
+
+
+def test_an_event_that_is_not_understood_is_a_reject(history):
+    cluster = Cluster(slurmdbd=True)
+    cluster.event_rejects = (Reject("sacctmgr", 1, "not an event of a node", "x|"),)
+    report = run(cluster, history)
+    assert dict(report.sources)["sacctmgr"].rejected_new == 1
+    assert report.node_events.told == 1

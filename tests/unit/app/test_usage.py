@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.history import attempt, batch
 
-from gsched.app.usage import usage_of
+from gsched.app.measured import usage_of
 from gsched.app.usage_words import report_lines
 from gsched.config.settings import Settings
 from gsched.errors import NoAccountingError, UsageError
@@ -49,7 +49,7 @@ class Slurm:
 def report(monkeypatch, tmp_path):
     def call(job, records=None, *, slurmdbd=True):
         slurm = Slurm(recorded() if records is None else records, slurmdbd=slurmdbd)
-        for module in ("usage", "past_sources"):
+        for module in ("measured", "past_sources"):
             monkeypatch.setattr(f"gsched.app.{module}.slurm_client", lambda _: slurm)
         found = usage_of(Settings(state_dir=tmp_path), job)
         json.dumps(found.document(), allow_nan=False)

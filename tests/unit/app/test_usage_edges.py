@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.history import attempt, batch
 
-from gsched.app.usage import usage_of
+from gsched.app.measured import usage_of
 from gsched.config.settings import Settings
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
@@ -29,7 +29,7 @@ def test_no_time_is_negative(monkeypatch, tmp_path):
         overrun = attempt(7, 1000, start_time=1010, end_time=9000, time_limit_s=60)
         back = attempt(8, 1000, start_time=2000, end_time=1900)  # the clock was set back
         history.ingest(batch(overrun, back), source_key=None)
-    monkeypatch.setattr("gsched.app.usage.slurm_client", lambda _: Slurm())
+    monkeypatch.setattr("gsched.app.measured.slurm_client", lambda _: Slurm())
     (over,) = usage_of(settings, "7").jobs
     assert (over.unused_limit_s, over.last.elapsed_s) == (0, 7990)
     (set_back,) = usage_of(settings, "8").jobs

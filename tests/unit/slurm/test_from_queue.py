@@ -134,3 +134,19 @@ def test_an_array_that_waits_as_a_whole_is_no_attempt(jobs):
     row, text = jobs["striped"]
     assert row.is_unsplit_array
     assert to_attempt(row, text, "bed") is None
+
+
+@pytest.mark.parametrize(
+    ("comment", "phase"),
+    [
+        ("mine gs1{phase=eval+debug,n=2}", "eval"),
+        ("gs1{none,phase=sft}", "sft"),
+        ("gs1{share}", None),
+        ("gs1{phase=other}", None),  # no word of the token: it asks for nothing
+        ("phase=eval", None),
+    ],
+)
+def test_the_phase_is_that_of_the_users_request(jobs, comment, phase):
+    row, _ = jobs["two-nodes"]
+    assert to_attempt(row, FreeText("two-nodes", comment), "bed").phase == phase
+    assert to_attempt(row, None, "bed").phase is None

@@ -15,7 +15,8 @@ from gsched.errors import DataError
 from gsched.model.job import UNLIMITED_S, GpuOption, JobState
 from gsched.slurm import parse_json_values as values
 from gsched.slurm.parse_detail import parse_job_json
-from gsched.slurm.parse_json import parse_nodes_json, parse_sacct_json, parse_squeue_json
+from gsched.slurm.parse_json import parse_nodes_json, parse_squeue_json
+from gsched.slurm.sacct_json import parse_sacct_json
 
 JOB = {
     "job_id": 7, "job_state": ["PENDING"], "submit_time": 1700000000, "user_name": "ann",
@@ -307,9 +308,16 @@ def test_parts_of_arrays_and_het_jobs():
     assert (attempt.job_id, attempt.het_offset) == (7, 1)
     attempt = attempt_of(array={"job_id": 0, "task_id": {"set": False}}, het={"job_id": 0})
     assert (attempt.job_id, attempt.array_task, attempt.het_offset) == (7, None, None)
-    waiting = ATTEMPT | {"array": {"job_id": 7, "task_id": None, "task": "1-9"}}
+    whole = {"array": {"job_id": 7, "task_id": None, "task": "1-9%2"}}
+    waiting = ATTEMPT | whole | {"state": {"current": ["PENDING"]}}
     batch = parse_sacct_json(document(waiting), counts_gpus=True)
     assert (batch.records, batch.rows_in, batch.rows_skipped) == ((), 1, 1)
+    attempt = attempt_of(**whole, state={"current": ["CANCELLED"]})  # it ended as a whole
+    assert (attempt.job_id, attempt.array_task, attempt.extra) == (7, None, '{"array_tasks":"1-9"}')
+    for mask, tasks in (("0x3FE", "1-9"), ("0x49", "0,3,6"), ("0x1%2", "0")):  # as 22.05 writes it
+        whole["array"]["task"] = mask
+        attempt = attempt_of(**whole, state={"current": ["CANCELLED"]})
+        assert json.loads(attempt.extra) == {"array_tasks": tasks}
 
 
 def test_an_attempt_that_cannot_be_understood_is_counted():

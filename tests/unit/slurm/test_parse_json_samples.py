@@ -13,7 +13,8 @@ from support.shared import SHARED, needs_shared
 
 from gsched.errors import DataError
 from gsched.model.job import JobState
-from gsched.slurm.parse_json import parse_nodes_json, parse_sacct_json, parse_squeue_json
+from gsched.slurm.parse_json import parse_nodes_json, parse_squeue_json
+from gsched.slurm.sacct_json import parse_sacct_json
 
 pytestmark = needs_shared
 

@@ -50,7 +50,7 @@ def test_rows_in_are_rows_out(batch, recorded, separator):
     assert batch.rows_in == recorded("sacct.txt").count(separator) // len(FIELDS)
     assert batch.rejects == ()
     assert len(batch.records) + batch.rows_skipped == batch.rows_in
-    assert batch.rows_skipped == 4  # arrays that waited, or were cancelled, as a whole
+    assert batch.rows_skipped == 3  # arrays that waited as a whole
     assert {record.cluster for record in batch.records} == {"bed"}
     assert {record.source for record in batch.records} == {"sacct"}
 
@@ -90,8 +90,12 @@ def test_a_job_cancelled_before_its_start_has_none(attempts):
 
 
 def test_arrays_and_time_limits(attempts):
-    assert [record.array_task for record in attempts["arr"]] == [1, 2]
-    assert attempts["arr"][0].time_limit_s == UNLIMITED_S
+    whole, *tasks = attempts["arr"]
+    assert [record.array_task for record in tasks] == [1, 2]
+    assert tasks[0].time_limit_s == UNLIMITED_S
+    # an array that was cancelled while it waited as a whole has one row
+    assert (whole.array_task, whole.state, whole.start_time) == (None, JobState.CANCELLED, None)
+    assert (whole.job_id, whole.extra) == (7, '{"array_tasks":"1-4"}')
     assert attempts["run-any"][0].time_limit_s == 86400 + 2 * 3600 + 4 * 60
     assert attempts["läng|"][0].state is JobState.TIMEOUT
 
@@ -123,8 +127,8 @@ def test_an_unknown_state_is_kept():
 
 def test_het_components_and_steps():
     assert only(row(JobIDRaw="8", JobID="7+1")).het_offset == 1
-    batch = parse_sacct(row() + row(JobID="7.batch") + row(JobID="8_[1-4%2]"), SEPARATOR,
-                        counts_gpus=True)  # fmt: skip
+    batch = parse_sacct(row() + row(JobID="7.batch") + row(JobID="8_[1-4%2]", State="PENDING"),
+                        SEPARATOR, counts_gpus=True)  # fmt: skip
     assert (len(batch.records), batch.rows_in, batch.rows_skipped) == (1, 3, 2)
 
 

@@ -1,27 +1,25 @@
+"""Databases of these tests: SQLite's, or what ``support.servers.each_engine`` asks for."""
+
 from __future__ import annotations
 
-import shutil
+from pathlib import Path
 
 import pytest
+from support.history import url_of
+from support.servers import database_on
 
 from gsched_sql import History
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory):
-    """A migrated database without rows, to copy."""
-    path = tmp_path_factory.mktemp("template") / "history.db"
-    History.create(f"sqlite:///{path}")
-    return path
-
-
 @pytest.fixture
-def database(empty_database, tmp_path):
-    """The path of a database of this test's own."""
-    return shutil.copy(empty_database, tmp_path / "history.db")
+def database(request):
+    """A migrated database of this test's own: a file's path, on a server its URL."""
+    with database_on(getattr(request, "param", "sqlite"), request) as url:
+        path = url.removeprefix("sqlite:///")
+        yield url if path == url else Path(path)
 
 
 @pytest.fixture
 def history(database):
-    with History.open(f"sqlite:///{database}") as opened:
+    with History.open(url_of(database)) as opened:
         yield opened

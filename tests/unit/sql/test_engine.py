@@ -20,8 +20,7 @@ from gsched.errors import (
     UnavailableError,
 )
 from gsched.model.past import HistoryFilter
-from gsched_sql import History
-from gsched_sql import engine as engine_module
+from gsched_sql import History, sqlite_file
 from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.mounts import network_file_system
 
@@ -56,7 +55,7 @@ def test_network_file_systems_are_recognised(path, kind):
 
 
 def test_a_database_on_a_network_file_system_is_refused_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_module, "network_file_system", lambda _path: "nfs4")
+    monkeypatch.setattr(sqlite_file, "network_file_system", lambda _path: "nfs4")
     with pytest.raises(ConfigError, match="nfs4, a network file system"):
         History.create(f"sqlite:///{tmp_path / 'history.db'}")
     assert not (tmp_path / "history.db").exists()
@@ -125,10 +124,11 @@ def test_a_url_that_cannot_work_is_a_configuration_error(url, message):
 
 
 def test_a_missing_driver_is_named_and_no_password_is_shown(monkeypatch):
-    monkeypatch.setitem(sys.modules, "psycopg2", None)
-    with pytest.raises(ConfigError, match="no module psycopg2") as caught:
-        History.create("postgresql+psycopg2://gsched:secret@db.example/history")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ConfigError, match="no module psycopg") as caught:
+        History.create("postgresql://gsched:secret@db.example/history")
     assert "secret" not in caught.value.message + caught.value.hint
+    assert "gsched[postgres]" in caught.value.hint
 
 
 def test_a_locked_database_asks_to_try_again(database):
@@ -173,7 +173,7 @@ def test_a_folder_that_may_not_be_written_is_a_lack_of_permission(tmp_path, monk
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(engine_module.os, "open", refuse)
+    monkeypatch.setattr(sqlite_file.os, "open", refuse)
     with pytest.raises(PermissionDeniedError, match="Permission denied"):
         History.create(f"sqlite:///{tmp_path / 'history.db'}")
 
@@ -208,5 +208,65 @@ def test_a_user_without_permission_is_told_so(database, tmp_path, mode, use):
 
 def test_a_row_that_breaks_a_rule_is_refused_whole(database, history):
     with pytest.raises(Exception, match="refused a row"), writing(history._engine) as conn:
-        conn.exec_driver_sql("INSERT INTO attempt_tres VALUES (999, 'requested', 0, 'cpu', 1)")
-    assert scalar(database, "SELECT count(*) FROM attempt_tres") == 0
+        conn.exec_driver_sql("INSERT INTO tres_counts VALUES (999, 0, 'cpu', 1)")
+    assert scalar(database, "SELECT count(*) FROM tres_counts") == 0
+
+
+def test_what_root_makes_in_an_owners_folder_is_the_owners(tmp_path):
+    tmp_path.chmod(0o755)
+    os.chown(tmp_path, 65534 if os.geteuid() == 0 else -1, -1)
+    History.create(f"sqlite:///{tmp_path / 'history.db'}")
+    assert {p.stat().st_uid for p in tmp_path.iterdir()} == {tmp_path.stat().st_uid}
+
+
+def test_a_history_in_a_file_has_one_owner(database, tmp_path):
+    """Whatever the modes would let others do: they are told to use a server."""
+    database.chmod(0o660)
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    os.chown(database, -1, 65534)  # the group of the other user
+    with without_roots_rights(), pytest.raises(PermissionDeniedError, match="belongs to") as caught:
+        History.open(f"sqlite:///{database}")
+    assert "has one owner" in caught.value.message
+    assert "PostgreSQL or MariaDB" in caught.value.hint
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """Puts the process on a host of that machine id."""
+    path = tmp_path / "machine-id"
+    monkeypatch.setattr(sqlite_file, "_MACHINE_ID", path)
+
+    def move_to(machine):
+        path.write_text(f"{machine}\n")
+
+    return move_to
+
+
+def test_a_history_in_a_file_has_one_host(database, host):
+    url = f"sqlite:///{database}"
+    host("a" * 32)
+    History.create(url)
+    History.open(url).close()
+    host("b" * 32)
+    with pytest.raises(ConfigError, match="used by another host") as caught:
+        History.open(url)
+    assert "moved here for good, run `gsched db init`" in caught.value.hint
+    History.create(url)  # it has been moved
+    History.open(url).close()
+    host("a" * 32)
+    with pytest.raises(ConfigError, match="used by another host"):
+        History.open(url)
+
+
+@pytest.mark.parametrize("unknown", ["", "uninitialized"])
+def test_where_nothing_tells_hosts_apart_nothing_is_said(database, host, unknown):
+    url = f"sqlite:///{database}"
+    host(unknown)
+    History.create(url)
+    History.open(url).close()
+    host("a" * 32)
+    History.open(url).close()
+    History.create(url)
+    host(unknown)
+    History.open(url).close()

@@ -121,10 +121,10 @@ def test_texts_of_users_come_back_whole(history, name):
 
 @settings(max_examples=40, deadline=None)
 @given(names=st.lists(st.text(st.characters(), max_size=30), min_size=1, max_size=5))
-def test_any_text_is_kept_and_no_two_are_confused(empty_database, tmp_path_factory, names):
+def test_any_text_is_kept_and_no_two_are_confused(sqlite_template, tmp_path_factory, names):
     import shutil
 
-    path = shutil.copy(empty_database, tmp_path_factory.mktemp("any") / "history.db")
+    path = shutil.copy(sqlite_template, tmp_path_factory.mktemp("any") / "history.db")
     records = [attempt(n, name=name, user=name) for n, name in enumerate(names, 1)]
     with History.open(f"sqlite:///{path}") as history:
         history.ingest(batch(*records), source_key=None)
@@ -137,7 +137,12 @@ def test_tres_rows_follow_the_strongest_claim(history, database):
     history.ingest(batch(attempt(allocated=(Tres("cpu", 8),))), source_key=None)
     (job,) = history.jobs(HistoryFilter())
     assert job.attempts[0].allocated == (Tres("cpu", 8),)
-    assert scalar(database, "SELECT count(*) FROM attempt_tres") == 1
+    assert (
+        scalar(
+            database, "SELECT name FROM tres_lists WHERE id = (SELECT allocated_id FROM attempts)"
+        )
+        == "cpu=8"
+    )
 
 
 def test_one_batch_may_speak_of_many_clusters(history):
@@ -154,6 +159,11 @@ def test_names_are_asked_for_until_they_are_known(history):
     assert history.unnamed(CLUSTER, [pending(1, 2000)]) == [pending(1, 2000)]
     history.ingest(batch(pending(2, name="")), source_key=None)
     assert history.unnamed(CLUSTER, rows) == rows[2:]
+    # slurmdbd gives the name and not the comment, in which a job's phase stands
+    history.ingest(batch(attempt(3)), source_key=None)
+    assert history.unnamed(CLUSTER, rows) == rows[2:]
+    history.ingest(batch(pending(3, phase="eval")), source_key=None)
+    assert history.unnamed(CLUSTER, rows) == []
 
 
 def test_a_thousand_attempts_of_one_slot_stay_apart(history):

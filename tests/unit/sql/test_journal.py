@@ -6,7 +6,8 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from support.history import CLUSTER, attempt, batch, pending, scalar, select
+from support.history import CLUSTER, attempt, batch, pending, scalar, select, url_of
+from support.servers import each_engine
 
 from gsched.engine.ports import Journal
 from gsched.errors import GschedError
@@ -21,6 +22,8 @@ VOID, REJECTED, OBSERVED = ChangeState.VOID, ChangeState.REJECTED, ChangeState.O
 KEY = JobKey(CLUSTER, 7, epoch=1000)
 SITE_FACTOR = "site-factor"
 _number = itertools.count(1)
+
+pytestmark = each_engine
 
 
 def round_info(round_id="r1", **facts):
@@ -88,7 +91,7 @@ def test_it_survives_the_end_of_the_process(journal, history, database):
     made = change(0, 100)
     journal.record("r1", [made], INTENT, 2001)
     history.close()
-    with History.open(f"sqlite:///{database}") as again:
+    with History.open(url_of(database)) as again:
         assert [e.change for e in again.journal().unsettled(CLUSTER)] == [made]
         assert standing(again.journal()) == (0, 100, (100,))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from support.history import select
+from support.servers import each_engine
 
 from gsched.model.job import JobKey, Wants
 from gsched.model.jobid import parse_job_id
@@ -12,6 +13,8 @@ from gsched.model.user_request import UserRequest
 
 KEY = JobKey("alpha", 7, epoch=1000)
 REQUEST = UserRequest(KEY, "alice", "one", Wants(shareable=True), 2000)
+
+pytestmark = each_engine
 
 
 def capture(history, *tokens, **facts):

@@ -76,6 +76,13 @@ def test_an_attempt_in_between_that_arrives_last_joins_both_sides(history):
     assert epochs(history, third, FIRST, second) == [(1000, (1000, 1119, 1238))]
 
 
+def test_no_wait_is_made_up_where_no_start_was_told(history):
+    history.ingest(batch(attempt(7, 1000, start_assumed=1), attempt(8, 1000)), source_key=None)
+    waits = {job.key.job_id: job.queueing_s for job in history.jobs(HistoryFilter())}
+    assert waits[7] is None
+    assert waits[8] is not None
+
+
 def test_slots_of_one_id_do_not_mix(history):
     records = [
         attempt(7, 1000, array_task=task, het_offset=offset)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from support.servers import each_engine
+
 from gsched.model.job import JobKey, Wants
 from gsched.model.jobid import parse_job_id
 from gsched.model.user_request import UserRequest
 
 KEY = JobKey("alpha", 7, epoch=1000)
 REQUEST = UserRequest(KEY, "名前", "gs1{share}", Wants(shareable=True), 2000)
+
+pytestmark = each_engine
 
 
 def tokens(history, job=None, **facts):

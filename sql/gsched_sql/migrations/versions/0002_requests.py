@@ -48,14 +48,18 @@ def upgrade() -> None:
         ),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_requests_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_requests")),
+        if_not_exists=True,  # MariaDB keeps it when this is interrupted
         **MARIADB,
     )
     op.create_index(
         "ix_requests_job",
         "requests",
         ["cluster_id", "job_id", "array_task", "het_offset", "epoch"],
+        if_not_exists=True,
     )
-    op.create_index("ix_requests_first_seen", "requests", ["cluster_id", "first_seen"])
+    op.create_index(
+        "ix_requests_first_seen", "requests", ["cluster_id", "first_seen"], if_not_exists=True
+    )
 
 
 def downgrade() -> None:

@@ -1,0 +1,114 @@
+"""The job-history database for people who ask it themselves: a manual page, and sql/SCHEMA.md.
+
+Both are written from the documentation that the schema carries, see ``gsched_cli.manpages``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gsched_cli.roff import head, paragraph, plain, verbatim
+from gsched_sql import documentation as database
+from gsched_sql.documentation import TableText
+
+_ABOUT = """\
+The job history is one SQL database: SQLite in state_dir/history.db, or PostgreSQL or MariaDB (key
+database.url of gsched.toml). gsched db init makes it, gsched db upgrade brings it up to date; the
+tables are the same on all engines. Ask it as you like; only gsched should write to it."""
+
+_ROLES = """\
+An SQLite file is for its owner alone. On a server, logins in the role gsched_writer run the
+daemon and the ingest, those in gsched_auditor read everything, and those in gsched_reader, whose
+name must be their name in Slurm, see what Slurm's PrivateData would leave them: each table says
+what that is. The tables of texts (users, names, node lists) show them what their own jobs name."""
+
+_QUERIES = """\
+The reports of gsched history and gsched db stats, and what became of predictions, are these
+queries. Where one reads
+from chosen or truth, gsched puts the rows there that the filters on the command line take."""
+
+_EXAMPLES = """\
+To begin with; they run on all three engines. Times are epoch seconds in UTC, and a column that is
+NULL is not known: count it beside each sum."""
+
+
+def database_page() -> str:
+    """gsched-database(5)."""
+    lines = [*head("gsched-database", "5", "the job-history database"), ".SH DESCRIPTION"]
+    for text in (_ABOUT, *_overview()):
+        lines += [*paragraph(text.replace("`", "")), ".PP"]
+    lines += [".SH ROLES", *paragraph(_ROLES)]
+    for title, tables in database.tables().items():
+        lines.append(f".SH {plain(title.upper())}")
+        for table in tables:
+            lines += _table_lines(table)
+    for heading, about, queries in _query_sections():
+        lines += [f".SH {heading.upper()}", *paragraph(about)]
+        for name, query in queries.items():
+            lines += [f".SS {plain(name)}", *verbatim(query.rstrip("\n"))]
+    lines += [".SH SEE ALSO", "gsched\\-db(1), gsched\\-history(1), gsched.toml(5)"]
+    return "\n".join(lines) + "\n"
+
+
+def _overview() -> list[str]:
+    """The paragraphs of the schema's own description but its title."""
+    return database.overview().split("\n\n")[1:]
+
+
+def _query_sections() -> Iterator[tuple[str, str, dict[str, str]]]:
+    yield "Examples", _EXAMPLES, database.examples()
+    yield "Named queries", _QUERIES, database.queries()
+
+
+def _table_lines(table: TableText) -> Iterator[str]:
+    yield f".SS {plain(table.name)}"
+    yield from paragraph(table.about.replace("`", ""))
+    for column in table.columns:
+        yield from (".TP", f".B {plain(column.name)}", plain(f"{column.doc} ({column.kind})"))
+    yield ".PP"
+    if table.indexes:
+        yield plain(f"Indexes: {'; '.join(table.indexes)}.")
+    yield plain(f"Readers see {table.readers}.")
+
+
+def schema_document() -> str:
+    """sql/SCHEMA.md."""
+    lines = [
+        "# The job-history database",
+        "",
+        "Written by `make man` from the schema; do not edit.",
+    ]
+    for text in (_ABOUT, *_overview()):
+        lines += ["", text]
+    lines += ["", "## Roles", "", _ROLES]
+    for title, tables in database.tables().items():
+        lines += ["", f"## {title}"]
+        for table in tables:
+            lines += _markdown_table(table)
+    for heading, about, queries in _query_sections():
+        lines += ["", f"## {heading}", "", about]
+        for name, query in queries.items():
+            lines += ["", f"### {name}", "", "```sql", query.rstrip("\n"), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_table(table: TableText) -> Iterator[str]:
+    yield from (
+        "",
+        f"### {table.name}",
+        "",
+        table.about,
+        "",
+        "| column | what | type |",
+        "|---|---|---|",
+    )
+    for column in table.columns:
+        yield f"| {column.name} | {_cell(column.doc)} | {_cell(column.kind)} |"
+    yield ""
+    if table.indexes:
+        yield f"Indexes: {'; '.join(table.indexes)}. "
+    yield f"Readers see {table.readers}."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,44 @@
+"""What is kept of leases and of what tenants were given: values of the durable accounts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gsched.model.job import JobKey, Lease, LeaseState
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseGrant:
+    """A lease with what it is for: one attempt (its submit time) of a job, and its GPUs."""
+
+    lease: Lease
+    key: JobKey
+    attempt: int
+    num_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEvent:
+    """One transition of a lease; `before` is None where it began."""
+
+    at: int
+    before: LeaseState | None
+    after: LeaseState
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FairnessEntry:
+    """What a tenant was given and owed in the `length_s` seconds from `begin_time` on.
+
+    All amounts are GPU-seconds. `borrowed_gpu_s` is what of the received was beyond the quota.
+    """
+
+    cluster: str
+    tenant: str
+    begin_time: int
+    length_s: int
+    received_gpu_s: float
+    entitled_gpu_s: float
+    demanded_gpu_s: float
+    borrowed_gpu_s: float

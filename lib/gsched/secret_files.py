@@ -1,0 +1,44 @@
+"""Files that hold a secret: whom they may belong to and who may read them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from gsched.errors import ConfigError, PermissionDeniedError
+
+
+def why_exposed(status: os.stat_result) -> str:
+    """Why a file is no place for a secret, in words ("everybody may read it"); "" where it is one.
+
+    Its owner, root or (unless that is root) the caller, alone may write it; a group may read it.
+    """
+    if status.st_mode & stat.S_IROTH:
+        return "everybody may read it"
+    if status.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        return "others may write it"
+    if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
+        return f"it belongs to another user (uid {status.st_uid})"
+    return ""
+
+
+def read_secret(path: Path) -> str:
+    """The text of a file that keeps a secret. Raises ConfigError where it is none, or exposed."""
+    try:
+        with path.open("rb") as f:
+            status = os.fstat(f.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigError(f"{path}, which should hold a password, is not a file")
+            if why := why_exposed(status):
+                raise ConfigError(
+                    f"{path} holds a password, and {why}",
+                    f"chown it to the user that runs gsched (or root), and chmod 600 {path}",
+                )
+            return f.read(2**16).decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}, which should hold a password, is not UTF-8 text") from None
+    except PermissionError as e:
+        raise PermissionDeniedError(f"cannot read {path}: {e.strerror}") from e
+    except OSError as e:
+        raise ConfigError(f"cannot read {path}: {e.strerror}") from e

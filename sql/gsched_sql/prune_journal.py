@@ -1,0 +1,107 @@
+"""What the daemon and users left behind about jobs that are in the database no more.
+
+Of a kept job everything is kept. What is about no kept job goes by its own age: journalled changes
+with their transitions, predictions, requests, leases; then the rounds to which nothing refers any
+more. Changes that are not settled and those on which a standing rests stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, select
+
+from gsched.model.journal import ChangeState
+from gsched_sql.engine import writing
+from gsched_sql.prune_rows import (
+    JOB_KEY,
+    delete_actions,
+    delete_leases,
+    delete_where,
+    same_job,
+)
+from gsched_sql.schema import (
+    actions,
+    audit_events,
+    jobs,
+    leases,
+    policy_memory,
+    predictions,
+    requests,
+    rounds,
+    standings,
+)
+
+_ROWS_AT_ONCE = 2000
+_OPEN = (ChangeState.INTENT.value, ChangeState.SENT.value)
+
+
+def prune(
+    engine: Engine, cluster_id: int, before: int, on_progress: Callable[[str, int], None]
+) -> Iterator[tuple[str, int]]:
+    """Delete what is older than `before` and about no job; yields how much of each kind."""
+    about_standing = exists().where(*(standings.c[n] == actions.c[n] for n in JOB_KEY))
+    settled = actions.c.state.not_in(_OPEN) & ~about_standing
+    of_no_array = ~exists().where(
+        jobs.c.cluster_id == requests.c.cluster_id, jobs.c.job_id == requests.c.job_id
+    )
+    kinds: tuple[tuple[str, Any, ColumnElement[bool], Any], ...] = (
+        ("actions", actions.c.decided_at, _of_no_job(actions) & settled, delete_actions),
+        ("predictions", predictions.c.made_at, _of_no_job(predictions), _delete_predictions),
+        ("requests", requests.c.first_seen, of_no_array, _delete_requests),
+        ("leases", leases.c.start_time, _of_no_job(leases), delete_leases),
+    )
+    for kind, at, chosen, remove in kinds:
+        table = at.table
+        mine = (table.c.cluster_id == cluster_id) & (at < before) & chosen
+        number = _delete_all(engine, table.c.id, mine, 0, remove)
+        on_progress(kind, number)
+        yield kind, number
+    number = _delete_all(engine, rounds.c.round_id, _idle_rounds(cluster_id, before), "", _rounds)
+    on_progress("rounds", number)
+    yield "rounds", number
+
+
+def _of_no_job(table: Any) -> ColumnElement[bool]:
+    return ~exists().where(same_job(table))
+
+
+def _idle_rounds(cluster_id: int, before: int) -> ColumnElement[bool]:
+    here = (rounds.c.cluster_id == cluster_id) & (rounds.c.started_at < before)
+    used = (
+        exists().where(table.c.round_id == rounds.c.round_id) for table in (actions, policy_memory)
+    )
+    return and_(here, *(~use for use in used))
+
+
+def _delete_all(
+    engine: Engine,
+    key: Any,
+    chosen: ColumnElement[bool],
+    first: int | str,
+    remove: Callable[[Connection, Sequence[Any]], int],
+) -> int:
+    """Delete the chosen rows in the order of their key, some at a time."""
+    last, gone = first, 0
+    while True:
+        with writing(engine) as conn:
+            query = select(key).where(key > last, chosen).order_by(key).limit(_ROWS_AT_ONCE)
+            ids = conn.execute(query).scalars().all()
+            if not ids:
+                return gone
+            gone += remove(conn, ids)
+        last = ids[-1]
+
+
+def _delete_predictions(conn: Connection, ids: Sequence[int]) -> int:
+    return delete_where(conn, predictions.c.id, ids)
+
+
+def _delete_requests(conn: Connection, ids: Sequence[int]) -> int:
+    return delete_where(conn, requests.c.id, ids)
+
+
+def _rounds(conn: Connection, round_ids: Sequence[str]) -> int:
+    delete_where(conn, audit_events.c.round_id, round_ids)
+    return delete_where(conn, rounds.c.round_id, round_ids)
