@@ -8,7 +8,7 @@ from gsched_cli.output import count, duration, hours
 from gsched_cli.tables import Column
 
 if TYPE_CHECKING:
-    from gsched.app.usage import Efficiency
+    from gsched.app.efficiency import Efficiency
 
 
 def _percent(share: float | None) -> str:
@@ -17,6 +17,18 @@ def _percent(share: float | None) -> str:
 
 def _gpu_share(job: Efficiency) -> float | None:
     return None if job.gpu_util_percent is None else job.gpu_util_percent / 100
+
+
+def _wasted(job: Efficiency) -> tuple[float, float]:
+    from gsched.app.waste import findings, wasted
+
+    return wasted(findings(job))
+
+
+def _reasons(job: Efficiency) -> str:
+    from gsched.app.waste import findings
+
+    return "; ".join(finding.words for finding in findings(job)) or "-"
 
 
 COLUMNS: tuple[Column[Efficiency], ...] = (
@@ -33,8 +45,8 @@ COLUMNS: tuple[Column[Efficiency], ...] = (
     Column("mem", "MEM%", lambda j: _percent(j.mem_efficiency), lambda j: j.mem_efficiency, True),
     Column("gpu", "GPU%", lambda j: _percent(_gpu_share(j)), _gpu_share, True),
     Column("gpuhours", "GPUHOURS", lambda j: hours(j.gpu_time_s), lambda j: j.gpu_time_s, True),
-    Column("wastedgpu", "WASTEDGPU", lambda j: hours(j.wasted[0]), lambda j: j.wasted[0], True),
-    Column("wastedcpu", "WASTEDCPU", lambda j: hours(j.wasted[1]), lambda j: j.wasted[1], True),
-    Column("reason", "REASON", lambda j: "; ".join(w.words for w in j.waste) or "-"),
+    Column("wastedgpu", "WASTEDGPU", lambda j: hours(_wasted(j)[0]), lambda j: _wasted(j)[0], True),
+    Column("wastedcpu", "WASTEDCPU", lambda j: hours(_wasted(j)[1]), lambda j: _wasted(j)[1], True),
+    Column("reason", "REASON", _reasons),
 )
 DEFAULT = "jobid,user,name,state,gpus,run,cpu,mem,gpu,wastedgpu,reason"

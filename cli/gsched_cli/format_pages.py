@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gsched.model.phases import PHASE_VALUES
-from gsched.model.trace import ATTEMPT_FIELDS
-from gsched.traces.attempt_text import INTEGERS
+from gsched.model.trace import ATTEMPT_FIELDS, INTEGER_FIELDS
 from gsched.traces.column_map import (
     CODES,
     COUNTS,
@@ -50,10 +49,10 @@ ABOUT_FIELDS = {
     "node_list": "Where it ran, as Slurm writes it (n[1-4]).",
     "exit_code": "Exit code.",
     "exit_signal": "Signal that ended it, 0 for none.",
-    "start_assumed": "1 where no start was told, and the submit time stands for it.",
     "restarts": "How often Slurm had restarted the job before this attempt.",
     "source_id": "The job's id in a source whose ids are no numbers.",
     "phase": f"What the source says that the job does: {_PHASES}.",
+    "start_assumed": "1 where no start was told, and the submit time stands for it.",
     "extra": "A JSON object: what the source told and gsched has no column for.",
 }
 """Each column of gsched's own file, in its order."""
@@ -166,4 +165,4 @@ def columns_page() -> str:
 
 
 def _kind(name: str) -> str:
-    return "integer" if name in INTEGERS else "text"
+    return "integer" if name in INTEGER_FIELDS else "text"

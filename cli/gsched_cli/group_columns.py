@@ -29,6 +29,11 @@ def _hours(name: str, seconds: Callable[[UsageGroup], tuple[int, int]]) -> Colum
     return Column(name, name.upper(), lambda g: hours(known(g)), known, right=True)
 
 
+def _known_or_none(sums: Sums) -> tuple[int, int]:
+    """GPU-seconds with the jobs that they are known of; of no jobs they are known to be 0."""
+    return (sums.gpu_time_jobs, sums.gpu_time_s) if sums.jobs else (1, 0)
+
+
 def _mean(jobs: int, seconds: int) -> float | None:
     return seconds / jobs if jobs else None
 
@@ -58,7 +63,7 @@ COLUMNS: tuple[Column[UsageGroup], ...] = (
     _number("notended", lambda g: g.of(_NOT_ENDED).jobs),
     _hours("gpuhours", lambda g: (g.total.gpu_time_jobs, g.total.gpu_time_s)),
     _number("gpujobs", lambda g: g.total.gpu_time_jobs),
-    _hours("failedgpuhours", lambda g: (g.failed.gpu_time_jobs, g.failed.gpu_time_s)),
+    _hours("failedgpuhours", lambda g: _known_or_none(g.failed)),
     _number("failedgpujobs", lambda g: g.failed.gpu_time_jobs),
     Column("failedshare", "FAILED%", lambda g: _percent(_failed_share(g)), _failed_share, True),
     _hours("cpuhours", lambda g: (g.total.cpu_time_jobs, g.total.cpu_time_s)),

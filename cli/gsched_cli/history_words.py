@@ -49,7 +49,10 @@ def _say_unclassified(groups: PastGroups) -> None:
     if none is None:
         return
     gpu = f", {none.gpu_time_s / total.gpu_time_s:.0%} of the GPU-time" if total.gpu_time_s else ""
+    why = "no --gs-phase, and no rule of [phases] in gsched.toml"
+    if groups.found.source != "database":
+        why = "no rule of [phases] in gsched.toml; what --gs-phase said is unknown here"
     say(
         f"{count(none.jobs)} of {count(total.jobs)} jobs ({none.jobs / total.jobs:.0%}{gpu}) are "
-        "unclassified: no --gs-phase, and no rule of [phases] in gsched.toml"
+        f"unclassified: {why}"
     )

@@ -122,3 +122,7 @@ def main() -> int:
     for stream in (sys.stdout, sys.stderr):
         speak_locale(stream)  # a locale's encoding must not stop an answer
     return guarded(lambda: run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -14,18 +14,27 @@ from gsched_sql.documentation import TableText
 _ABOUT = """\
 The job history is one SQL database: SQLite in state_dir/history.db, or PostgreSQL or MariaDB (key
 database.url of gsched.toml). gsched db init makes it, gsched db upgrade brings it up to date; the
-tables are the same on all engines. Ask it as you like; only gsched should write to it."""
+tables are the same on all engines. Ask it as you like; only gsched should write to it. The tables
+series, sample_blocks, leases, lease_events and fairness_entries are there for later parts of
+gsched: nothing writes to them yet."""
 
 _ROLES = """\
 An SQLite file is for its owner alone. On a server, logins in the role gsched_writer run the
 daemon and the ingest, those in gsched_auditor read everything, and those in gsched_reader, whose
 name must be their name in Slurm, see what Slurm's PrivateData would leave them: each table says
-what that is. The tables of texts (users, names, node lists) show them what their own jobs name."""
+what that is. The tables of texts (users, names, node lists) show them what their own jobs name.
+Auditors and writers can back the database up and check it; readers cannot. Writers may delete rows
+of every table, the journal's (audit_events) too: gsched db prune needs it. The roles are the whole
+server's: whoever has one has it in every gsched database there.
+
+PostgreSQL hides rows from readers, but not how many there are. A reader can confirm a guess, that
+a name or a job id exists, by what EXPLAIN tells of the rows taken out or expected, and the server's
+statistics (pg_stat_user_tables, pg_class) count the rows of all tables. MariaDB's views do
+neither; a site where guesses matter lets readers into a MariaDB only."""
 
 _QUERIES = """\
-The reports of gsched history and gsched db stats, and what became of predictions, are these
-queries. Where one reads
-from chosen or truth, gsched puts the rows there that the filters on the command line take."""
+These stand behind gsched db stats, as they are. Those of gsched history --by, and of what became
+of predictions, are made of the filters on the command line."""
 
 _EXAMPLES = """\
 To begin with; they run on all three engines. Times are epoch seconds in UTC, and a column that is
@@ -37,7 +46,9 @@ def database_page() -> str:
     lines = [*head("gsched-database", "5", "the job-history database"), ".SH DESCRIPTION"]
     for text in (_ABOUT, *_overview()):
         lines += [*paragraph(text.replace("`", "")), ".PP"]
-    lines += [".SH ROLES", *paragraph(_ROLES)]
+    lines.append(".SH ROLES")
+    for text in _ROLES.split("\n\n"):
+        lines += [*paragraph(text), ".PP"]
     for title, tables in database.tables().items():
         lines.append(f".SH {plain(title.upper())}")
         for table in tables:

@@ -27,7 +27,9 @@ def trace_options(command: Command, *, required: bool = True) -> Command:
     def with_options(*args: Any, format_name: str | None, **others: Any) -> Any:
         from gsched.app.trace_formats import TraceOptions
 
-        given = {name: others.pop(name) for name in ("cluster", "timezone", "columns", "fields")}
+        given = {
+            name: others.pop(name) for name in ("cluster", "timezone", "columns", "fields", "gpus")
+        }
         if not required:
             others["cluster"] = given["cluster"]
         told = None if format_name is None else TraceOptions(format_name, **given)
@@ -53,7 +55,10 @@ def _options(required: bool) -> tuple[Callable[[Any], Any], ...]:
         click.option(
             "--cluster",
             metavar="NAME",
-            help="The cluster of all rows; else the file's own, or a name made from the format.",
+            help="The cluster of all rows; else the file's own, or a name made from the format "
+            "and, for acme, helios, itp, swf, chronus, elasticflow, titan, muri and csv, from the "
+            "name of the file or its folder: standard input or a renamed file needs --cluster to "
+            "be the same jobs.",
         ),
         click.option(
             "--timezone",
@@ -71,5 +76,13 @@ def _options(required: bool) -> tuple[Callable[[Any], Any], ...]:
             type=_FILE,
             metavar="FILE",
             help="For sacct text without header: the names of its fields in their order.",
+        ),
+        click.option(
+            "--gpus",
+            type=click.Choice(["counted", "uncounted"]),
+            help="For sacct, sacct-json: whether the cluster's accounting tells GPUs (gres/gpu in "
+            "AccountingStorageTRES). If so, a job that tells none has 0, else an unknown number. "
+            "Default: whether any row of these files tells GPUs; say it where parts of one "
+            "accounting are read by several commands.",
         ),
     )

@@ -1,4 +1,4 @@
-"""A file that is either the old one or the new one, whatever happens in between."""
+"""A file that is either the old one or the new one, whatever happens; and temporary copies."""
 
 from __future__ import annotations
 
@@ -90,3 +90,16 @@ def give_to_owner_of_folder(fd: int, folder: Path) -> None:
     if os.geteuid() == 0:
         owner = folder.stat()
         os.fchown(fd, owner.st_uid, owner.st_gid)
+
+
+@contextmanager
+def keeping_a_copy() -> Iterator[None]:
+    """For work on a temporary file: an UnavailableError that names the folder where it fails."""
+    try:
+        yield
+    except OSError as e:
+        folder = tempfile.tempdir or "any temporary folder"
+        raise UnavailableError(
+            f"cannot keep a temporary copy in {folder}: {e.strerror or e}",
+            "set TMPDIR to a folder with more room",
+        ) from e

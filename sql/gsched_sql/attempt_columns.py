@@ -25,27 +25,10 @@ from gsched.model.merge import (
     sorted_tres,
 )
 from gsched.model.phases import PhaseRules, phase_of
-from gsched.model.trace import AttemptColumns, Cells, Constant
+from gsched.model.trace import INTEGER_FIELDS, AttemptColumns, Cells, Constant
 from gsched.model.tres import tres_text
 from gsched_sql.texts import TEXT_TABLES, intern_fields
 
-_NUMBERS = (
-    "job_id",
-    "array_task",
-    "het_offset",
-    "submit_time",
-    "eligible_time",
-    "start_time",
-    "end_time",
-    "time_limit_s",
-    "num_nodes",
-    "num_cpus",
-    "num_gpus",
-    "exit_code",
-    "exit_signal",
-    "restarts",
-    "start_assumed",
-)
 _LAST_END = 2**39  # up to here a claim grows with the end
 _PLAIN = tuple(name for name in PLAIN_FIELDS if name not in TEXT_TABLES)
 
@@ -65,7 +48,9 @@ def taken(columns: Mapping[str, Cells], wanted: Sequence[bool]) -> dict[str, Cel
 
 def fitting(attempts: AttemptColumns) -> list[bool] | None:
     """For each row whether all its numbers have 64 bits; None: those of all rows do."""
-    checks = [(name, _fits) for name in _NUMBERS] + [(name, _tres_fit) for name in TRES_FIELDS]
+    checks = [(name, _fits) for name in INTEGER_FIELDS] + [
+        (name, _tres_fit) for name in TRES_FIELDS
+    ]
     bad = [
         (attempts.column(name), fits)
         for name, fits in checks
@@ -227,8 +212,8 @@ def job_columns(
     attempts: AttemptColumns, stored: Mapping[str, Cells], rules: PhaseRules
 ) -> dict[str, Cells]:
     """The columns of `jobs` that those of `attempts` (`stored`, as `facts` gives) do not have."""
-    states, starts = attempts.column("state"), _listed(stored["start_time"], attempts.count)
-    ends = _listed(stored["end_time"], attempts.count)
+    states, starts = attempts.column("state"), listed(stored["start_time"], attempts.count)
+    ends = listed(stored["end_time"], attempts.count)
     if any(state is JobState.REQUEUED for state in _distinct(states)):
         ends = [
             None if s is JobState.REQUEUED else end for s, end in zip(states, ends, strict=True)
@@ -284,7 +269,8 @@ def _fitting(seconds: Sequence[int | None]) -> Sequence[int | None]:
     return [s if _fits(s) else None for s in seconds]
 
 
-def _listed(cells: Cells, count: int) -> Sequence[Any]:
+def listed(cells: Cells, count: int) -> Sequence[Any]:
+    """A column with a cell a row, though it be constant."""
     return [cells.value] * count if isinstance(cells, Constant) else cells
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy import Column, Connection, Engine, MetaData, Table, exc, select
 from gsched import __version__
 from gsched.errors import ConfigError, DataError, PermissionDeniedError
 from gsched.files import writing_whole
+from gsched.model.progress import Progress, silent
 from gsched_sql import migrate, roles
 from gsched_sql.backup_file import (
     BackupReader,
@@ -25,12 +27,9 @@ from gsched_sql.backup_file import (
 )
 from gsched_sql.engine import check_server, open_engine, reading, use_wal, writing
 from gsched_sql.inserts import insert_columns
-from gsched_sql.schema import REVISION, metadata
-from gsched_sql.stored_tables import kind_of, rows, see_all_rows, stored_tables
+from gsched_sql.schema import REVISION
+from gsched_sql.stored_tables import is_of_another_form, kind_of, rows, stored_tables
 from gsched_sql.urls import location
-
-Progress = Callable[[str, int], None]
-"""Told what is being done, and how many rows of it so far."""
 
 _DERIVED = frozenset({"derivations"})  # filled when the tables are made
 _CACHE_KIB = 2**18
@@ -63,13 +62,13 @@ def write(
     path: Path,
     *,
     replace: bool = False,
-    on_progress: Progress = lambda _what, _rows: None,
+    on_progress: Progress = silent,
 ) -> BackupSummary:
     """Write one state of the database into `path`, while others go on reading and writing.
 
     The schema may be an older one. Raises ConfigError where the database has none or a newer one,
-    UsageError where `path` is there (unless `replace`), UnavailableError when it cannot be
-    written.
+    or an upgrade was broken off; PermissionDeniedError for whoever sees only some rows; UsageError
+    where `path` is there (unless `replace`); UnavailableError when it cannot be written.
     """
     made_at = int(time.time())
     with reading(engine) as conn:
@@ -96,23 +95,29 @@ def _all_tables(conn: Connection, schema: str | None) -> list[Table]:
             f"{where} is empty" if schema is None else f"{where} is of a newer gsched",
             "there is nothing to back up" if schema is None else "use the newer gsched",
         )
-    see_all_rows(conn)
-    tables = stored_tables(conn)
-    if schema == REVISION and {table.name for table in tables} != metadata.tables.keys():
+    roles.see_all_rows(conn)
+    if migrate.was_broken_off(conn, schema):
+        raise migrate.broken_off(conn.engine, schema)
+    if is_of_another_form(conn, schema):
         raise PermissionDeniedError(
             f"not all tables of {where} are there for this role", "run as the database's owner"
         )
-    return tables
+    return stored_tables(conn)
 
 
 def _add(
     archive: BackupWriter, conn: Connection, table: Table, on_progress: Progress
 ) -> TableEntry:
     columns = [(column.name, kind_of(column)) for column in table.columns]
-    return archive.add(table.name, columns, _counted(table.name, rows(conn, table), on_progress))
+    # Closed before the connection: a full disk leaves them where they are.
+    with (
+        closing(rows(conn, table)) as stored,
+        closing(_counted(table.name, stored, on_progress)) as counted,
+    ):
+        return archive.add(table.name, columns, counted)
 
 
-def _counted(what: str, parts: Iterable[Any], on_progress: Progress) -> Iterable[Any]:
+def _counted(what: str, parts: Iterable[Any], on_progress: Progress) -> Generator[Any, None, None]:
     done = 0
     for part in parts:
         yield part
@@ -120,9 +125,7 @@ def _counted(what: str, parts: Iterable[Any], on_progress: Progress) -> Iterable
         on_progress(what, done)
 
 
-def restore(
-    url: str, path: Path, *, on_progress: Progress = lambda _what, _rows: None
-) -> BackupSummary:
+def restore(url: str, path: Path, *, on_progress: Progress = silent) -> BackupSummary:
     """Put a backup into the database at `url`, which must be empty; a missing one is made.
 
     All or nothing: every row, its type, the number of rows and the hash of each table are checked

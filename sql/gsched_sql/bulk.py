@@ -15,17 +15,16 @@ from sqlalchemy import Connection, select
 
 from gsched.model.phases import PhaseRules
 from gsched.model.trace import AttemptColumns, Cells, Constant
-from gsched_sql.attempt_columns import facts, job_columns, keys, take, taken, text_columns
+from gsched_sql.attempt_columns import facts, job_columns, keys, listed, take, taken, text_columns
 from gsched_sql.attempt_rows import COLUMNS
 from gsched_sql.inserts import insert_columns, next_id, storable
 from gsched_sql.names import chunks
+from gsched_sql.pruned_rows import Key, not_pruned
 from gsched_sql.schema import attempts as attempts_table
 from gsched_sql.schema import jobs as jobs_table
 
 _KEY = ("job_id", "array_task", "het_offset", "submit_time")
 _COMPARED = (*_KEY, *(name for name in COLUMNS[3:] if name not in _KEY))  # what was told, key first
-
-Key = tuple[int, int, int, int]
 
 
 class Bulk(NamedTuple):
@@ -46,7 +45,7 @@ def store(
 ) -> Bulk:
     """Insert what is new of the rows of one cluster; needs ``engine.writing``.
 
-    Rows of jobs that have been pruned (see `_is_pruned`) are left out.
+    Rows of jobs that have been pruned (see ``pruned_rows``) are left out.
     """
     columns = keys(attempts) | facts(attempts)
     stored = _stored(conn, cluster_id, columns)
@@ -55,11 +54,8 @@ def store(
         return Bulk(attempts.count, 0, 0, AttemptColumns(0, {}))
     named = _named(columns, attempts.count)
     if pruned_before is not None:
-        ends = columns["end_time"]
-        wanted = [
-            key in stored or not _is_pruned(key, end, pruned_before)
-            for key, end in zip(named, _list(ends, attempts.count), strict=True)
-        ]
+        ends = listed(columns["end_time"], attempts.count)
+        wanted = not_pruned(conn, cluster_id, attempts, named, ends, stored, pruned_before)
         if not all(wanted):
             inner = store(conn, cluster_id, take(attempts, wanted), None, rules)
             return inner._replace(pruned=wanted.count(False))
@@ -74,24 +70,11 @@ def store(
 
 def _all_differ(columns: Mapping[str, Cells], count: int) -> bool:
     """Whether no two rows are of one slot, as far as the job ids tell."""
-    return len(set(_list(columns["job_id"], count))) == count
-
-
-def _is_pruned(key: Key, end_time: int | None, pruned_before: int) -> bool:
-    """Whether an attempt that is not stored is of a time of which all ended jobs have gone.
-
-    What has not ended counts by its submit time: it has been read from an old file, or it would
-    have been stored before.
-    """
-    return (key[3] if end_time is None else end_time) < pruned_before
-
-
-def _list(cells: Cells, count: int) -> Sequence[Any]:
-    return [cells.value] * count if isinstance(cells, Constant) else cells
+    return len(set(listed(columns["job_id"], count))) == count
 
 
 def _named(columns: Mapping[str, Cells], count: int) -> list[Key]:
-    return list(zip(*(_list(columns[name], count) for name in _KEY), strict=True))
+    return list(zip(*(listed(columns[name], count) for name in _KEY), strict=True))
 
 
 def _stored(
@@ -99,9 +82,9 @@ def _stored(
 ) -> dict[Key, tuple[Any, ...]]:
     """The stored attempts of all job ids that the rows have, by key; texts as they are stored."""
     c = attempts_table.c
-    ids = _known_ids(conn, cluster_id, set(_list(columns["job_id"], 1)))
+    ids = _known_ids(conn, cluster_id, set(listed(columns["job_id"], 1)))
     found: dict[Key, tuple[Any, ...]] = {}
-    tasks = _list(columns["array_task"], 1)
+    tasks = listed(columns["array_task"], 1)
     if ids:
         query = select(*(c[name] for name in _COMPARED)).where(
             c.cluster_id == cluster_id, c.array_task.between(min(tasks), max(tasks))
@@ -138,7 +121,7 @@ def _same(
     made = taken(columns, known) | text_columns(conn, among)
     made["claims"] = Constant(None)
     told = (storable(attempts_table, name, made[name]) for name in _COMPARED)
-    rows = zip(*(_list(cells, among.count) for cells in told), strict=True)
+    rows = zip(*(listed(cells, among.count) for cells in told), strict=True)
     equal = iter([row == found for row, found in zip(rows, filter(None, stored), strict=True)])
     return [is_known and next(equal) for is_known in known]
 

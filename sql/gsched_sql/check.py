@@ -9,18 +9,18 @@ from typing import Any
 from sqlalchemy import Connection, Engine, LargeBinary, func, select
 
 from gsched.errors import DataError, UnavailableError
+from gsched.model.job import JobKey
+from gsched.model.merge import unpart
 from gsched.model.phases import PhaseRules
-from gsched_sql import check_jobs, check_journal, check_texts, derive
+from gsched.model.progress import Progress, silent
+from gsched_sql import check_jobs, check_journal, check_texts, derive, roles
 from gsched_sql.columns import KeptText
 from gsched_sql.engine import reading
-from gsched_sql.findings import Finding, Findings
+from gsched_sql.findings import MAX_EXAMPLES, Finding, Findings
 from gsched_sql.prune import marks
-from gsched_sql.schema import REVISION, conflicts, jobs, metadata, rejects
-from gsched_sql.stored_tables import KNOWN, kind_of_type, see_all_rows
+from gsched_sql.schema import REVISION, attempts, conflicts, jobs, metadata, rejects
+from gsched_sql.stored_tables import KNOWN, kind_of_type
 from gsched_sql.urls import location
-
-Progress = Callable[[str, int], None]
-"""Told what is being looked at, and how many rows of it so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,14 @@ def check(
     engine: Engine,
     rules: PhaseRules,
     now: int,
-    on_progress: Progress = lambda _what, _rows: None,
+    on_progress: Progress = silent,
 ) -> CheckReport:
-    """Look at everything; `now` (epoch seconds) tells which times lie in the future."""
+    """Look at everything; `now` (epoch seconds) tells which times lie in the future.
+
+    Raises PermissionDeniedError for whoever sees only some rows.
+    """
+    with reading(engine) as conn:
+        roles.see_all_rows(conn)
     found = Findings()
     rows: dict[str, int] = {}
     looks: tuple[tuple[str, Callable[[Connection], None]], ...] = (
@@ -62,7 +67,6 @@ def check(
         on_progress(what, 0)
         try:
             with reading(engine) as conn:
-                see_all_rows(conn)
                 look(conn)
         except DataError as e:  # SQLite met a damaged page: what is left can still be looked at
             found.add("file", f"{what}: {e.message}")
@@ -136,13 +140,30 @@ def _derived(conn: Connection, found: Findings, rules: PhaseRules) -> None:
         old = (jobs.c.cluster_id == cluster) & (jobs.c.end_time < before)
         left = conn.execute(select(func.count()).where(old)).scalar_one()
         if left:
-            found.add("half-pruned", f"cluster {cluster}: ended before {before}", left)
+            found.add("prunable", f"cluster {cluster}: ended before {before}", left)
+
+
+def _disputed(conn: Connection, field: str) -> list[str]:
+    """Some of the jobs of which a field is told otherwise, as `gsched history -j` takes them."""
+    query = (
+        select(attempts.c.job_id, attempts.c.array_task, attempts.c.het_offset)
+        .join(conflicts, conflicts.c.attempt_id == attempts.c.id)
+        .where(conflicts.c.field == field)
+        .distinct()
+        .order_by(attempts.c.job_id, attempts.c.array_task, attempts.c.het_offset)
+        .limit(MAX_EXAMPLES)
+    )
+    keys = (
+        JobKey("", job_id, unpart(task), unpart(offset), 0)
+        for job_id, task, offset in conn.execute(query)
+    )
+    return [key.slurm_id for key in keys]
 
 
 def _told(conn: Connection, found: Findings) -> None:
     field = conflicts.c.field
     for name, count in conn.execute(select(field, func.count()).group_by(field).order_by(field)):
-        found.add("conflicts", f"{name}: {count}", count)
+        found.add("conflicts", f"{name}: {count}, of job {', '.join(_disputed(conn, name))}", count)
     source = rejects.c.source
     for name, count in conn.execute(select(source, func.count()).group_by(source).limit(1000)):
         found.add("rejects", f"{name}: {count}", count)

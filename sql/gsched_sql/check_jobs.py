@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +13,8 @@ from gsched.model.job import JobState
 from gsched.model.logical_jobs import LogicalJob, chain
 from gsched.model.merge import NO_PART, PLAIN_FIELDS, STATUS, TRES_FIELDS
 from gsched.model.phases import PhaseRules
+from gsched.model.progress import Progress
+from gsched.model.times import DAY_S
 from gsched_sql import derive
 from gsched_sql.attempt_rows import attempt_of_row
 from gsched_sql.findings import Findings
@@ -20,7 +22,6 @@ from gsched_sql.job_rows import job_phase
 from gsched_sql.schema import SLOT, attempts, jobs
 from gsched_sql.texts import JOB_TEXTS, TEXT_TABLES, with_texts
 
-_DAY_S = 86400
 _ROWS_AT_ONCE = 2000
 _STATES = frozenset(state.value for state in JobState)
 _CLAIMED = frozenset((STATUS, *PLAIN_FIELDS, *TRES_FIELDS))
@@ -33,7 +34,7 @@ def check(
     found: Findings,
     rules: PhaseRules,
     now: int,
-    on_progress: Callable[[str, int], None],
+    on_progress: Progress,
 ) -> None:
     """Chain the attempts of each slot and compare; look at every attempt meanwhile."""
     if "phase" in derive.outdated(conn, rules):
@@ -116,7 +117,7 @@ def _check_times(row: Any, now: int, found: Findings) -> None:
         wrong.append("started before it was submitted")
     if end is not None and end < (row.submit_time if start is None else start):
         wrong.append("ended before it began")
-    if max(row.submit_time, start or 0, end or 0) > now + _DAY_S:
+    if max(row.submit_time, start or 0, end or 0) > now + DAY_S:
         wrong.append("lies in the future")
     if wrong:
         found.add("times", f"{_where(row)}: {', '.join(wrong)}")

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, and_, exists, func, select
 
 from gsched.errors import DataError
+from gsched.model.times import DAY_S
 from gsched_sql.findings import Findings
 from gsched_sql.prune_rows import same_job
 from gsched_sql.samples import BLOCK_SAMPLES, unpacked
@@ -129,7 +130,7 @@ def _usage(conn: Connection, found: Findings) -> None:
         for value, count in conn.execute(lost):
             found.add("usage", f"{table.name} {value} is not known", count)
     measured = [c.gpu_time_jobs, c.cpu_time_jobs, c.duration_jobs, c.queueing_jobs]
-    wrong = (c.jobs < 1) | (c.attempts < c.jobs) | (c.day % 86400 != 0)
+    wrong = (c.jobs < 1) | (c.attempts < c.jobs) | (c.day % DAY_S != 0)
     for column in measured:
         wrong = wrong | (column < 0) | (column > c.jobs)
     for row in conn.execute(select(usage_days).where(wrong).limit(1000)):

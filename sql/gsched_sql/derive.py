@@ -4,21 +4,19 @@ which rules they were filled, so that a change of the rules can be carried over 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
 from gsched.model.names import MASK_VERSION, masked
 from gsched.model.phases import NO_RULES, PhaseRules
+from gsched.model.progress import Progress, silent
 from gsched_sql.engine import reading, writing
 from gsched_sql.job_rows import job_phase
 from gsched_sql.names import intern
 from gsched_sql.schema import attempts, derivations, job_names, jobs, name_groups
 from gsched_sql.texts import JOB_TEXTS, with_texts
-
-Progress = Callable[[str, int], None]
-"""Told what is derived again, and how many rows of it so far."""
 
 _PHASE = "phase"
 _NAME_GROUPS = "name_groups"
@@ -48,7 +46,7 @@ def note(conn: Connection, before: str | None, rules: PhaseRules) -> None:
 def refresh(
     engine: Engine,
     rules: PhaseRules,
-    on_progress: Progress = lambda _what, _rows: None,
+    on_progress: Progress = silent,
 ) -> dict[str, int]:
     """Derive again what is outdated, some rows at a time; returns how many rows have changed.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,10 @@ _GROUPS = {
     "fairness": "Leases and fairness",
 }
 """Module of ``gsched_sql.schema`` → what its tables are about."""
+
+
+_GIVEN = re.compile(r"^\s*FROM (?:chosen|truth)\b|:[a-z_]+\b", re.MULTILINE)
+"""What gsched puts into a named query: rows that it has chosen, or a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,11 @@ def tables() -> dict[str, tuple[TableText, ...]]:
 
 
 def queries() -> dict[str, str]:
-    """The named queries behind the reports, by name."""
-    return _texts("queries")
+    """Those of the named queries behind the reports that can be run as they are, by name.
+
+    Others read from rows that gsched has chosen, or are asked for given rows.
+    """
+    return {name: query for name, query in _texts("queries").items() if not _GIVEN.search(query)}
 
 
 def examples() -> dict[str, str]:

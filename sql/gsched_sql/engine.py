@@ -11,12 +11,12 @@ from __future__ import annotations
 import inspect
 import math
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import InvalidRequestError
+from sqlalchemy.exc import ArgumentError, InvalidRequestError
 
 from gsched.errors import ConfigError
 from gsched_sql import sqlite_file
@@ -84,25 +84,26 @@ def _server_engine(url: URL, kind: str) -> Engine:
             isolation_level="READ COMMITTED" if kind == "postgresql" else "REPEATABLE READ",
             hide_parameters=True,
         )
+        options = engine.dialect.create_connect_args(url)[1]
         if kind == "mariadb":
-            _check_options(engine)
+            _check_options(engine, options)
     except ModuleNotFoundError as e:
         raise ConfigError(
             f"the driver for {_NAMES[kind]} is not installed: no module {e.name}",
             f"pip install '{_EXTRAS[kind]}'",
         ) from None
-    except ValueError as e:
+    except (ArgumentError, ValueError) as e:
         raise ConfigError(f"the database URL has an option of a wrong value: {e}") from None
     return engine
 
 
-def _check_options(engine: Engine) -> None:
+def _check_options(engine: Engine, options: Mapping[str, Any]) -> None:
     """PyMySQL answers an unknown option by a TypeError, psycopg by an error of its own."""
-    options = engine.dialect.create_connect_args(engine.url)[1]
     known = inspect.signature(engine.dialect.loaded_dbapi.connect).parameters
     unknown = sorted(options.keys() - known.keys())
     if unknown:
         raise ConfigError(f"the database URL has an option that is none: {', '.join(unknown)}")
+    int(options.get("port", 0))  # else PyMySQL finds fault with it when it connects
 
 
 def _set_up_sqlite(engine: Engine) -> None:

@@ -93,7 +93,7 @@ _NO_DATABASE_FOR_USER = _Failure(
     "the server of {where} lets this user into no such database: {detail}",
     "let the server's administrator make it or grant it, see `gsched db init --help`",
 )
-_BAD_OPTION = _Failure(ConfigError, "the database URL has an option that is none: {detail}")
+_BAD_OPTION = _Failure(ConfigError, "the database URL has an option that cannot be: {detail}")
 _DAMAGED_FILE = _Failure(
     DataError,
     "{where} is damaged or no database of gsched: {detail}",
@@ -150,7 +150,7 @@ _REFUSALS: tuple[tuple[str, _Failure], ...] = (
     (r"database .* does not exist", _NO_DATABASE),
     (r"starting up|shutting down|recovery|too many|reserved for|not accepting", _BUSY),
     (r"authentication|password|pg_hba\.conf|role .* does not exist|permission denied", _LOGIN),
-    (r"invalid .*connection option|bad value for", _BAD_OPTION),
+    (r"invalid .*connection option|invalid \w+ value|bad value for", _BAD_OPTION),
 )
 """What libpq says of a connection that did not come about or has gone: there it tells no code."""
 

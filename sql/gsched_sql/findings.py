@@ -47,9 +47,16 @@ KINDS: dict[str, Kind] = {
         "phases or groups of names made by other rules than those in force",
         "run `gsched db upgrade`",
     ),
-    "unused": Kind(False, "texts to which nothing refers", "`gsched db prune` takes them away"),
-    "half-pruned": Kind(
-        False, "jobs that a prune broken off has left", "run `gsched db prune` again"
+    "unused": Kind(
+        False,
+        "texts to which nothing refers",
+        "`gsched db prune` takes them away (on PostgreSQL, run as the owner of the tables)",
+    ),
+    "prunable": Kind(
+        False,
+        "jobs that ended before the time up to which was pruned: their end was told later, or "
+        "the prune was broken off",
+        "the next `gsched db prune` takes them",
     ),
     "unknown-job": Kind(
         False,
@@ -64,7 +71,7 @@ KINDS: dict[str, Kind] = {
     "conflicts": Kind(
         False,
         "values that equally good sources told otherwise than what is kept",
-        "`gsched history --json` shows what is kept; see which source is wrong",
+        "`gsched history --json -j JOB` shows what is kept of a job; see which source is wrong",
     ),
     "rejects": Kind(
         False, "rows that no reader has understood", "`gsched db stats --rejects` shows them"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from gsched.model.history import AttemptRecord, Batch, NodeEvent, Reject, StepRecord
 from gsched.model.jobid import JobId
-from gsched.model.merge import Part, part_of
+from gsched.model.merge import AttemptKey, Claimed, Part, part_of
 from gsched.model.past import HistoryFilter, HistoryJob
 from gsched.model.phases import NO_RULES, PhaseRules
 from gsched.model.prediction_truth import PredictionTruth
@@ -30,6 +30,7 @@ from gsched_sql import (
     stats,
     step_rows,
 )
+from gsched_sql.attempt_rows import load_slots
 from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.fairness_rows import SqlFairness
 from gsched_sql.job_queries import part_of_live
@@ -166,6 +167,14 @@ class History:
         """Where the next read of a source begins, "" before the first one."""
         with reading(self._engine) as conn:
             return ingest.cursor(conn, source_key)
+
+    def told_of(self, cluster: str, keys: Collection[AttemptKey]) -> dict[AttemptKey, Claimed]:
+        """What is stored of those of the attempts that are, and how strong each claim is."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            slots = list({key.slot.part for key in keys})
+            found = [] if known is None else load_slots(conn, cluster, known, slots)
+        return {attempt.key: attempt.fields for attempt in found if attempt.key in keys}
 
     def steps_of(self, job: HistoryJob) -> dict[int, tuple[StepRecord, ...]]:
         """The steps that are kept of a job, by the submit time of their attempt."""

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, and_, false, or
 from gsched.model.job import JobKey
 from gsched.model.merge import part_of
 from gsched.model.past import HistoryFilter
-from gsched.model.usage_groups import DAY_S
+from gsched.model.times import DAY_S
 from gsched_sql.names import MAX_IN_LIST, find
 from gsched_sql.schema import (
     attempts,

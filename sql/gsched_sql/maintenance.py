@@ -6,15 +6,16 @@ of ``History``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Engine
 
-from gsched.errors import ConfigError
+from gsched.errors import ConfigError, UsageError
 from gsched.model.phases import PhaseRules
+from gsched.model.progress import Progress, silent
 from gsched_sql import backup as backups
 from gsched_sql import check as checks
 from gsched_sql import derive, migrate, sizes
@@ -29,7 +30,6 @@ from gsched_sql.values import Pruned, PrunePlan
 __all__ = [
     "BackupSummary",
     "CheckReport",
-    "Progress",
     "Upgraded",
     "backup",
     "check",
@@ -40,23 +40,20 @@ __all__ = [
     "upgrade",
 ]
 
-Progress = Callable[[str, int], None]
-"""Told what is being done, and how many rows of it so far."""
-
-
-def _silent(_what: str, _rows: int) -> None:
-    return
-
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What an upgrade did. `derived` counts the rows that other rules have changed, by column."""
+    """What an upgrade did. `derived` counts the rows that other rules have changed, by column.
+
+    `is_resumed` where it finished one that had been broken off.
+    """
 
     location: str
     before: str
     schema: str
     derived: dict[str, int]
     backup: BackupSummary | None
+    is_resumed: bool
 
 
 @contextmanager
@@ -70,31 +67,43 @@ def _opened(url: str) -> Iterator[Engine]:
 
 
 def upgrade(
-    url: str, rules: PhaseRules, backup_file: Path | None = None, on_progress: Progress = _silent
+    url: str, rules: PhaseRules, backup_file: Path | None = None, on_progress: Progress = silent
 ) -> Upgraded:
     """Bring schema and derived columns of a database that is there to those of this gsched.
 
-    With `backup_file`, a backup is made first. Raises ConfigError where there is no database.
+    With `backup_file`, a backup is made first, but for an upgrade that was broken off: half of it
+    is done, and a backup would hold neither state. Raises ConfigError where there is no database.
     """
     with _opened(url) as engine:
         with reading(engine) as conn:
-            if migrate.revision(conn) is None:
+            found = migrate.revision(conn)
+            if found is None:
                 raise ConfigError(f"{location(engine.url)} is empty", "run `gsched db init`")
-        made = backups.write(engine, backup_file, on_progress=on_progress) if backup_file else None
+            is_resumed = migrate.was_broken_off(conn, found)
+        made = None
+        if backup_file and not is_resumed:
+            made = _backup_before(engine, backup_file, on_progress)
         before = migrate.upgrade(engine)
         derived = derive.refresh(engine, rules, on_progress)
-        return Upgraded(location(engine.url), str(before), REVISION, derived, made)
+        return Upgraded(location(engine.url), str(before), REVISION, derived, made, is_resumed)
+
+
+def _backup_before(engine: Engine, path: Path, on_progress: Progress) -> BackupSummary:
+    try:
+        return backups.write(engine, path, on_progress=on_progress)
+    except UsageError as e:
+        raise UsageError(e.message, "choose another name for the backup") from e
 
 
 def backup(
-    url: str, path: Path, *, replace: bool = False, on_progress: Progress = _silent
+    url: str, path: Path, *, replace: bool = False, on_progress: Progress = silent
 ) -> BackupSummary:
     """Write one state of the database into a file (see ``gsched_sql.backup.write``)."""
     with _opened(url) as engine:
         return backups.write(engine, path, replace=replace, on_progress=on_progress)
 
 
-def check(url: str, rules: PhaseRules, now: int, on_progress: Progress = _silent) -> CheckReport:
+def check(url: str, rules: PhaseRules, now: int, on_progress: Progress = silent) -> CheckReport:
     """Look at everything (see ``gsched_sql.check.check``)."""
     with _opened(url) as engine:
         migrate.check(engine)
@@ -109,7 +118,7 @@ def plan_prune(url: str, before: int, clusters: Sequence[str] = ()) -> list[Prun
 
 
 def prune(
-    url: str, before: int, clusters: Sequence[str] = (), on_progress: Progress = _silent
+    url: str, before: int, clusters: Sequence[str] = (), on_progress: Progress = silent
 ) -> Pruned:
     """Delete the jobs that ended before `before` (see ``gsched_sql.prune.prune``)."""
     with _opened(url) as engine:

@@ -10,6 +10,7 @@ from gsched.errors import ConfigError
 from gsched_sql import roles, sqlite_file
 from gsched_sql.engine import check_server, reading, use_wal, writing
 from gsched_sql.schema import REVISION
+from gsched_sql.stored_tables import is_of_another_form
 from gsched_sql.urls import location
 
 VERSION_TABLE = "alembic_version"
@@ -46,19 +47,43 @@ def check(engine: Engine) -> None:
         found = revision(conn)
         if engine.dialect.name == "sqlite":
             sqlite_file.check_host(conn)
+        is_broken_off = found is not None and was_broken_off(conn, found)
     where = location(engine.url)
     if found is None:
         raise ConfigError(f"{where} is empty", "run `gsched db init`")
+    if is_broken_off:
+        raise broken_off(engine, found)
     if found < REVISION:
         raise ConfigError(
             f"{where} was made by an older gsched (schema {found}, this one needs {REVISION})",
-            "run `gsched db init`: it keeps the data and brings the schema up to date",
+            "run `gsched db upgrade --backup FILE`: it keeps the data",
         )
     if found > REVISION:
         raise ConfigError(
             f"{where} was made by a newer gsched (schema {found}, this one knows {REVISION})",
             "use the newer gsched, or another database",
         )
+
+
+def was_broken_off(conn: Connection, found: str) -> bool:
+    """Whether an upgrade from revision `found` was killed halfway: MariaDB commits each step."""
+    if conn.dialect.name != "mariadb" or found >= REVISION or _has_views_only(conn):
+        return False
+    return is_of_another_form(conn, found)
+
+
+def _has_views_only(conn: Connection) -> bool:
+    """Whether this is the database of readers."""
+    return VERSION_TABLE in inspect(conn).get_view_names()
+
+
+def broken_off(engine: Engine, found: str) -> ConfigError:
+    """The error for a database that `was_broken_off`."""
+    where = location(engine.url)
+    return ConfigError(
+        f"an upgrade of {where} from that of an older gsched (schema {found}) was broken off",
+        "finish it with `gsched db upgrade`",
+    )
 
 
 def upgrade(engine: Engine) -> str | None:

@@ -8,12 +8,15 @@ goes: an ingest of the same rows takes none of them in again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, and_, delete, func, insert, select, update
 
+from gsched.errors import DataError
 from gsched.model.merge import MAX_INTEGER
+from gsched.model.progress import Progress, silent
+from gsched.model.times import DAY_S
 from gsched_sql import prune_journal, prune_texts
 from gsched_sql.engine import reading, writing
 from gsched_sql.names import chunks
@@ -21,9 +24,6 @@ from gsched_sql.prune_rows import delete_about_jobs, delete_where
 from gsched_sql.samples import SqlSamples
 from gsched_sql.schema import attempts, clusters, jobs, prune_marks, usage_days
 from gsched_sql.values import Pruned, PrunePlan
-
-Progress = Callable[[str, int], None]
-"""Told what goes, and how many of it have gone."""
 
 KINDS = (
     "jobs",
@@ -38,7 +38,6 @@ KINDS = (
 )
 """What `Pruned.counts` counts."""
 
-DAY_S = 86400
 THINNED_INTERVAL_S = 3600.0
 """Samples of pruned times stay as means over an hour."""
 
@@ -55,15 +54,24 @@ def marks(conn: Connection) -> dict[int, int]:
 
 
 def plan(engine: Engine, before: int, wanted: Sequence[str] = ()) -> list[PrunePlan]:
-    """What would go from each cluster (of `wanted`; none: of all) that has something to go."""
+    """What would go from each cluster (of `wanted`; none: of all) that has something to go.
+
+    Raises DataError for a cluster that the database does not know.
+    """
     with reading(engine) as conn:
         plans = [_plan(conn, row_id, name, before) for name, row_id in _clusters(conn, wanted)]
     return [found for found in plans if found.jobs or found.unfinished]
 
 
 def _clusters(conn: Connection, wanted: Sequence[str]) -> list[tuple[str, int]]:
-    rows = conn.execute(select(clusters.c.name, clusters.c.id)).all()
-    return sorted((name, row_id) for name, row_id in rows if not wanted or name in wanted)
+    rows = {row[0]: row[1] for row in conn.execute(select(clusters.c.name, clusters.c.id))}
+    unknown = sorted(set(wanted) - rows.keys())
+    if unknown:
+        raise DataError(
+            f"the database knows no cluster {', '.join(unknown)}",
+            f"it knows {', '.join(sorted(rows)) or 'none yet'}",
+        )
+    return sorted((name, row_id) for name, row_id in rows.items() if not wanted or name in wanted)
 
 
 def _plan(conn: Connection, cluster_id: int, name: str, before: int) -> PrunePlan:
@@ -93,7 +101,7 @@ def prune(
     engine: Engine,
     before: int,
     wanted: Sequence[str] = (),
-    on_progress: Progress = lambda _what, _count: None,
+    on_progress: Progress = silent,
 ) -> Pruned:
     """Delete the jobs that ended before `before` (epoch) and what is of no use without them.
 
@@ -116,9 +124,13 @@ def prune(
         for kind, number in prune_journal.prune(engine, cluster_id, before, on_progress):
             counts[kind] += number
         counts["sample_blocks"] += SqlSamples(engine).thin(name, before, THINNED_INTERVAL_S)
-    for kind, number in prune_texts.prune(engine, on_progress):
-        counts[kind] += number
-    return Pruned(counts)
+    texts_left = False
+    if prune_texts.may_prune(engine):
+        for kind, number in prune_texts.prune(engine, on_progress):
+            counts[kind] += number
+    else:
+        texts_left = True
+    return Pruned(counts, texts_left)
 
 
 def _set_mark(conn: Connection, cluster_id: int, before: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, select
 
 from gsched.model.journal import ChangeState
+from gsched.model.progress import Progress
 from gsched_sql.engine import writing
 from gsched_sql.prune_rows import (
     JOB_KEY,
@@ -38,7 +39,7 @@ _OPEN = (ChangeState.INTENT.value, ChangeState.SENT.value)
 
 
 def prune(
-    engine: Engine, cluster_id: int, before: int, on_progress: Callable[[str, int], None]
+    engine: Engine, cluster_id: int, before: int, on_progress: Progress
 ) -> Iterator[tuple[str, int]]:
     """Delete what is older than `before` and about no job; yields how much of each kind."""
     about_standing = exists().where(*(standings.c[n] == actions.c[n] for n in JOB_KEY))

@@ -6,7 +6,7 @@ jobs refer to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,8 @@ from sqlalchemy import (
     select,
 )
 
-from gsched_sql.engine import writing
+from gsched.model.progress import Progress
+from gsched_sql.engine import reading, writing
 from gsched_sql.prune_rows import delete_where
 from gsched_sql.schema import (
     attempts,
@@ -54,7 +55,7 @@ def unused(table: Table, users: Sequence[Any]) -> CompoundSelect[Any]:
     return except_(select(table.c.id), *(select(column) for column in users))
 
 
-def prune(engine: Engine, on_progress: Callable[[str, int], None]) -> Iterator[tuple[str, int]]:
+def prune(engine: Engine, on_progress: Progress) -> Iterator[tuple[str, int]]:
     """Delete unused texts, a transaction a table; yields how many."""
     for table, users, parts in REFERENCES:
         with writing(engine) as conn, _indexed(conn, users):
@@ -64,6 +65,18 @@ def prune(engine: Engine, on_progress: Callable[[str, int], None]) -> Iterator[t
             gone = delete_where(conn, table.c.id, ids)
         on_progress(f"texts of {table.name}", gone)
         yield "texts", gone
+
+
+def may_prune(engine: Engine) -> bool:
+    """Whether this login can: PostgreSQL lets only the owner of a table make its indexes.
+
+    Without them the server would read all attempts for each text that goes.
+    """
+    if engine.dialect.name != "postgresql":
+        return True
+    query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'attempts'::regclass"
+    with reading(engine) as conn:
+        return bool(conn.exec_driver_sql(query).scalar_one())
 
 
 @contextmanager

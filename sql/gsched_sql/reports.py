@@ -21,8 +21,8 @@ from sqlalchemy import (
 
 from gsched.model.job import JobState
 from gsched.model.past import HistoryFilter
+from gsched.model.times import DAY_S
 from gsched.model.usage_groups import (
-    DAY_S,
     GroupedUsage,
     Grouping,
     GroupKey,

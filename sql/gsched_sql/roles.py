@@ -5,6 +5,13 @@ let into a second database alone, whose views have the names of the tables, so t
 works on them.
 
 Who asks is known by the name of the login: it must be the user's name in Slurm.
+
+Roles are a whole server's, and have the same names for each database there: a role lets its logins
+into every gsched database of the server.
+
+What PostgreSQL hides can still be guessed at: a condition by a leakproof operator (``=`` on names)
+meets the hidden rows, and EXPLAIN counts how many it took out or expects to. MariaDB explains no
+view to whoever may not read the tables below it.
 """
 # ruff: noqa: S608 - of what comes from outside only names of databases, quoted, are in these texts
 
@@ -14,9 +21,12 @@ from collections.abc import Iterator, Mapping
 
 from sqlalchemy import Connection, inspect
 
-from gsched.errors import ConfigError
+from gsched.errors import ConfigError, PermissionDeniedError
+from gsched_sql.failures import translated
 from gsched_sql.row_rules import rules
 from gsched_sql.schema import metadata
+from gsched_sql.stored_tables import KNOWN
+from gsched_sql.urls import location
 
 READER = "gsched_reader"
 AUDITOR = "gsched_auditor"
@@ -26,6 +36,28 @@ VERSION_TABLE = "alembic_version"
 
 _OWN = "gsched_own"
 _EVERY = "gsched_all"
+_FENCED_IN_POSTGRES = (
+    "SELECT 1 FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace "
+    f"AND c.relname IN ({', '.join(repr(name) for name in sorted(KNOWN))}) "
+    "AND row_security_active(c.oid) AND NOT EXISTS ("
+    "SELECT 1 FROM pg_policy p JOIN pg_roles r ON r.oid = ANY (p.polroles) "
+    f"WHERE p.polrelid = c.oid AND p.polname = '{_EVERY}' AND pg_has_role(r.oid, 'USAGE'))"
+)
+_VIEWS_OF_READERS = (
+    "SELECT 1 FROM information_schema.views "
+    f"WHERE table_schema = DATABASE() AND table_name = '{VERSION_TABLE}'"
+)
+_RIGHTS = {
+    "postgresql": (
+        "the login of gsched has to own the tables and needs CREATEROLE: let the server's "
+        "administrator run ALTER ROLE gsched CREATEROLE"
+    ),
+    "mariadb": (
+        "the login of gsched needs CREATE USER on *.* and, WITH GRANT OPTION, ALL on {base}.* and "
+        "on {views}.*: let the server's administrator grant them"
+    ),
+}
+"""What `grant` needs, by server."""
 _LIMIT = 2**64 - 1
 
 # The key of a name in `users`: SHA-256 of the length of the name and the name (text_digest).
@@ -40,6 +72,18 @@ _MARIADB_DIGEST = (
     f"SHA2(CONCAT(UNHEX(LPAD(HEX(OCTET_LENGTH({_MARIADB_LOGIN})), 16, '0')), {_MARIADB_LOGIN}), "
     "256)"
 )
+
+
+def see_all_rows(conn: Connection) -> None:
+    """Raise PermissionDeniedError for whoever sees only some of the rows of gsched's tables."""
+    query = {"postgresql": _FENCED_IN_POSTGRES, "mariadb": _VIEWS_OF_READERS}.get(conn.dialect.name)
+    if query and conn.exec_driver_sql(query).first() is not None:
+        raise PermissionDeniedError(
+            f"{location(conn.engine.url)} shows this login only the rows of its own user "
+            "(row-level permission)",
+            f"use the login that owns the tables, or one in the role {AUDITOR}, on the database "
+            "itself" + (", not its readers' one" if conn.dialect.name == "mariadb" else ""),
+        )
 
 
 def are_there(conn: Connection) -> bool:
@@ -65,16 +109,23 @@ def grant(conn: Connection) -> None:
     """Make the roles with their rights to every table; does nothing anew that stands.
 
     Needs the owner of the tables; who makes the roles needs CREATEROLE (PostgreSQL), CREATE USER
-    and the right to the database of readers (MariaDB). Raises ConfigError for SQLite.
+    and the right to the database of readers (MariaDB), and may grant them. Raises ConfigError for
+    SQLite, PermissionDeniedError that names the rights.
     """
     if conn.dialect.name == "sqlite":
         raise ConfigError(
             "an SQLite history has one user and no roles",
             "name a PostgreSQL or MariaDB server in [database]",
         )
-    statements = _for_postgres if conn.dialect.name == "postgresql" else _for_mariadb
-    for statement in statements(conn):
-        conn.exec_driver_sql(statement)
+    engine = conn.dialect.name
+    statements = _for_postgres if engine == "postgresql" else _for_mariadb
+    try:
+        with translated(conn.engine.url):
+            for statement in statements(conn):
+                conn.exec_driver_sql(statement)
+    except PermissionDeniedError as e:
+        names = {"base": str(conn.engine.url.database), "views": reader_database(conn)}
+        raise PermissionDeniedError(e.message, _RIGHTS[engine].format(**names)) from e
 
 
 def withdraw(conn: Connection) -> None:
@@ -135,6 +186,7 @@ def _for_postgres(conn: Connection) -> Iterator[str]:
 
 
 def _for_mariadb(conn: Connection) -> Iterator[str]:
+    # Whoever makes a role is its administrator; a server's own grants it once he is let in.
     yield from (f"CREATE ROLE IF NOT EXISTS {role}" for role in ROLES)
     base = _quoted(conn, str(conn.engine.url.database))
     views = _quoted(conn, reader_database(conn))

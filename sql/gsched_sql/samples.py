@@ -221,16 +221,23 @@ def _next_cut(
     if not starts:
         return None
     last = _aligned(before, interval_ms)
-    until = min(last, _aligned(starts[-1], interval_ms))
-    if len(starts) < _BLOCKS_AT_ONCE or until <= max(after, starts[0]):
-        until = last
+    until = last
+    if len(starts) == _BLOCKS_AT_ONCE:
+        cut = _aligned(starts[-1], interval_ms)
+        if cut <= max(after, starts[0]):  # they lie too close together: the first one behind them
+            cut = _aligned(max(after, starts[-1]), interval_ms) + _step(interval_ms)
+        until = min(last, cut)
     return until if until > after else None
 
 
 def _aligned(when: int, interval_ms: int) -> int:
     """The last second up to `when` at which a sample of that interval begins."""
-    step = interval_ms // math.gcd(interval_ms, 1000)
-    return when // step * step
+    return when // _step(interval_ms) * _step(interval_ms)
+
+
+def _step(interval_ms: int) -> int:
+    """The seconds from one such to the next."""
+    return interval_ms // math.gcd(interval_ms, 1000)
 
 
 def _thin(conn: Connection, series_id: int, until: int, interval_ms: int) -> int:

@@ -15,17 +15,21 @@ from gsched.files import give_to_owner_of_folder
 from gsched_sql.mounts import network_file_system
 
 _MACHINE_ID = Path("/etc/machine-id")
+_EXAMPLE = "write sqlite:////var/lib/gsched/history.db"
 _OTHERS = "use a PostgreSQL or MariaDB server where several users or hosts need the history"
 
 
 def file_of(url: URL) -> Path:
-    """The file that an SQLite URL names. Raises ConfigError when it names none."""
+    """The file that an SQLite URL names. Raises ConfigError when it names none, or options."""
     name = url.database
     if not name or name == ":memory:" or name.startswith("file:"):
-        raise ConfigError(
-            "the history needs a database file", "write sqlite:////var/lib/gsched/history.db"
-        )
-    return Path(name)
+        raise ConfigError("the history needs a database file", _EXAMPLE)
+    if url.query:
+        raise ConfigError(f"the URL of {name} has options: an SQLite URL takes none", _EXAMPLE)
+    path = Path(name)
+    if not path.is_absolute():
+        raise ConfigError(f"the database file must be an absolute path, not {name}", _EXAMPLE)
+    return path
 
 
 def prepare(path: Path, create: bool) -> None:

@@ -30,7 +30,8 @@ from gsched.model.journal import ChangeState, Standing
 from gsched.model.merge import Part
 from gsched_sql.attempt_rows import in_slots, job_key
 from gsched_sql.names import chunks
-from gsched_sql.schema import SLOT, actions, jobs, predictions, standings
+from gsched_sql.prune_rows import delete_where
+from gsched_sql.schema import SLOT, actions, jobs, leases, predictions, requests, standings
 
 FORGET_AFTER_S = 86400
 """For so long after its end a job's standing is kept: it may be requeued meanwhile."""
@@ -189,7 +190,7 @@ def rekey(conn: Connection, cluster_id: int, moved: Sequence[tuple[Part, int, in
 
     An earlier attempt may be told of later than the one that the daemon has acted on.
     """
-    for table in (actions, predictions):
+    for table in (actions, predictions, leases):
         here = _slots_with_rows(conn, table, cluster_id, [part for part, _, _ in moved])
         rows = [
             {**_my_slot(cluster_id, part), "my_attempt": attempt, "new_epoch": epoch}
@@ -205,6 +206,40 @@ def rekey(conn: Connection, cluster_id: int, moved: Sequence[tuple[Part, int, in
         conn.execute(update(table).where(mine).values(epoch=bindparam("new_epoch")), rows)
         if table is actions:
             _fold_anew(conn, cluster_id, here)
+    _rekey_requests(conn, cluster_id, moved)
+
+
+def _rekey_requests(
+    conn: Connection, cluster_id: int, moved: Sequence[tuple[Part, int, int]]
+) -> None:
+    """The same for what users asked, which is kept by job alone: the first attempt's goes along."""
+    here = _slots_with_rows(conn, requests, cluster_id, [part for part, _, _ in moved])
+    rows = [
+        {**_my_slot(cluster_id, part), "old_epoch": attempt, "new_epoch": epoch}
+        for part, attempt, epoch in moved
+        if part in here and attempt != epoch
+    ]
+    if not rows:
+        return
+    mine = and_(*(requests.c[name] == bindparam(f"my_{name}") for name in SLOT))
+    change = update(requests).where(mine, requests.c.epoch == bindparam("old_epoch"))
+    conn.execute(change.values(epoch=bindparam("new_epoch")), rows)
+    _drop_repeated(conn, cluster_id, here)
+
+
+def _drop_repeated(conn: Connection, cluster_id: int, parts: Collection[Part]) -> None:
+    """A requeued job kept its token, which was captured once as that of each of two jobs."""
+    c = requests.c
+    repeated = []
+    for some in chunks(sorted(parts), _SLOTS_A_READ):
+        query = select(c.id, c.job_id, c.array_task, c.het_offset, c.epoch, c.token).order_by(c.id)
+        last: dict[tuple[Part, int], str] = {}
+        for row in conn.execute(query.where(in_slots(requests, cluster_id, some))):
+            job = (Part(row.job_id, row.array_task, row.het_offset), row.epoch)
+            if last.get(job) == row.token:
+                repeated.append(row.id)
+            last[job] = row.token
+    delete_where(conn, c.id, repeated)
 
 
 def _my_slot(cluster_id: int, part: Part) -> dict[str, int]:

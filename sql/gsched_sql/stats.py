@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection, Engine, func, select
 
 from gsched.model.history import Reject
+from gsched.model.times import DAY_S
 from gsched_sql.columns import KeptText
 from gsched_sql.engine import reading
 from gsched_sql.named_queries import named_query
@@ -87,7 +88,7 @@ def _phases(conn: Connection) -> tuple[PhaseCount, ...]:
 
 def _jobs_by_month(conn: Connection) -> Mapping[str, int]:
     """Jobs by the month (UTC) of their first submit."""
-    day = jobs.c.epoch // 86400
+    day = jobs.c.epoch // DAY_S
     months: Counter[str] = Counter()
     for number, count in conn.execute(select(day, func.count()).group_by(day)):
         months[_month(int(number))] += count

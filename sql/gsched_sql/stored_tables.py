@@ -6,7 +6,7 @@ are read and written as stored (``columns.KeptText`` escapes alike on every engi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -26,12 +26,37 @@ from sqlalchemy import (
 from sqlalchemy.dialects.mysql import TINYINT
 from sqlalchemy.types import TypeEngine
 
-from gsched_sql.schema import metadata
+from gsched_sql.schema import REVISION, metadata
 
-_FORMER = {"attempt_tres"}
-"""Tables of earlier revisions."""
+_FIRST = frozenset(
+    {
+        "actions",
+        "attempt_tres",
+        "attempts",
+        "audit_events",
+        "clusters",
+        "ingest_cursors",
+        "jobs",
+        "policy_memory",
+        "prediction_quantiles",
+        "predictions",
+        "rejects",
+        "rounds",
+        "standings",
+        "tenants",
+        "users",
+    }
+)
+TABLES_OF: Mapping[str, frozenset[str]] = {
+    "0001": _FIRST,
+    "0002": _FIRST | {"requests"},
+    REVISION: frozenset(metadata.tables),
+}
+"""The tables of each revision."""
 
-KNOWN = frozenset(metadata.tables) | _FORMER
+_SET_ASIDE = frozenset({"attempts_0002", "jobs_0002"})  # in the midst of an upgrade
+
+KNOWN = frozenset().union(*TABLES_OF.values())
 """Tables of gsched; whatever else lies in a database is somebody else's."""
 
 ROWS_AT_ONCE = 1000
@@ -58,10 +83,11 @@ def kind_of(column: Column[Any]) -> str:
     return str(column.info["kind"])
 
 
-def see_all_rows(conn: Connection) -> None:
-    """Let PostgreSQL refuse to whoever may see only some rows, instead of hiding the others."""
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql("SET LOCAL row_security = off")
+def is_of_another_form(conn: Connection, revision: str) -> bool:
+    """Whether gsched's tables in the database are not those of the revision that it tells."""
+    known = KNOWN | _SET_ASIDE
+    there = known & set(inspect(conn).get_table_names())
+    return there != TABLES_OF.get(revision, there)
 
 
 def stored_tables(conn: Connection) -> list[Table]:
@@ -89,7 +115,7 @@ def kind_of_type(told: TypeEngine[Any]) -> str:
     return _BY_PYTHON_TYPE[told.python_type]
 
 
-def rows(conn: Connection, table: Table) -> Iterator[list[tuple[Any, ...]]]:
+def rows(conn: Connection, table: Table) -> Generator[list[tuple[Any, ...]], None, None]:
     """All rows in the order of the primary key, some at a time; the same order on every engine."""
     is_postgresql = conn.dialect.name == "postgresql"  # its texts are in the order of a language
     key = [

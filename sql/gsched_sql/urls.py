@@ -18,6 +18,7 @@ _DRIVERS = {
     "mariadb": "mariadb+pymysql",
 }
 _EXAMPLE = "write sqlite:////var/lib/gsched/history.db"
+_ESCAPES = "in a password, write @ as %40, : as %3A and / as %2F"
 _SHOWN_OPTIONS = ("host", "unix_socket")
 
 
@@ -34,8 +35,7 @@ def parse(url: str) -> URL:
     except (ArgumentError, ValueError):
         raise ConfigError(
             "the database URL is not one",
-            f"{_EXAMPLE}, or postgresql://USER@HOST/DATABASE; in a password, write @ as %40, "
-            ": as %3A and / as %2F",
+            f"{_EXAMPLE}, or postgresql://USER@HOST/DATABASE; {_ESCAPES}",
         ) from None
     driver = _DRIVERS.get(parsed.drivername, parsed.drivername)
     if driver not in _DRIVERS.values():
@@ -47,7 +47,11 @@ def parse(url: str) -> URL:
             else "gsched works with sqlite, postgresql and mariadb",
         )
     parsed = parsed.set(drivername=driver)
-    return parsed if driver == "sqlite" else _with_password(_with_database(parsed))
+    if driver == "sqlite":
+        return parsed
+    if url.count("@") > 1:  # what stands before and behind the first may be parts of a password
+        raise ConfigError("the database URL has several @, and only one may stand there", _ESCAPES)
+    return _with_password(_with_database(parsed))
 
 
 def location(url: URL) -> str:

@@ -211,6 +211,7 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many rows have gone, by kind."""
+    """How many rows have gone, by kind; `texts_left` where this login may not take the texts."""
 
     counts: Mapping[str, int]
+    texts_left: bool = False

@@ -187,7 +187,19 @@ def main() -> None:
             return
     numbers = [int(word.replace("_", "")) for word in sys.argv[1:]]
     small, large, runs = [*numbers, *(1_000_000, 10_000_000, 3)[len(numbers) :]]
-    results: dict[str, Any] = {}
+    document = {
+        "what": "whole processes, wall-clock seconds; sqlite synchronous=FULL, postgresql fsync=on",
+        **machine(),
+        "runs": runs,
+        "figures": {},
+    }
+
+    def record(name: str, found: dict[str, Any]) -> None:
+        """Each part at once: an hour is long."""
+        document["figures"][name] = found
+        RESULT.parent.mkdir(exist_ok=True)
+        RESULT.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
     with (
         tempfile.TemporaryDirectory(dir=DISK) as name,
         started(DurablePostgres, below=DISK) as server,
@@ -195,22 +207,14 @@ def main() -> None:
         place = Place(Path(name), server)
         csv, text = Path(name) / "philly.csv", Path(name) / "sacct.txt"
         write_philly(csv, small)
-        results[f"side by side, {small:,} rows"] = side_by_side(place, csv, small, runs)
+        record(f"side by side, {small:,} rows", side_by_side(place, csv, small, runs))
         write_philly(csv, large)
         with place.database("sqlite") as database:
-            results["philly into sqlite"] = growth(gsched_import(database, "philly", csv), large)
+            record("philly into sqlite", growth(gsched_import(database, "philly", csv), large))
         csv.unlink()
         write_sacct(text, large)
         for engine in ("sqlite", "postgresql"):
-            results[f"sacct into {engine}"] = large_history(place, engine, text, large)
-    document = {
-        "what": "whole processes, wall-clock seconds; sqlite synchronous=FULL, postgresql fsync=on",
-        **machine(),
-        "runs": runs,
-        "figures": results,
-    }
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+            record(f"sacct into {engine}", large_history(place, engine, text, large))
 
 
 if __name__ == "__main__":

@@ -139,6 +139,13 @@ def test_what_cannot_be_pruned_is_said(gsched, database):
     assert json.loads(gsched("db", "stats", "--json").stdout)["rows"]["jobs"] == 32
 
 
+def test_an_age_may_be_of_years(gsched, database):
+    two = json.loads(gsched("db", "prune", "--older-than", "2y", "--json").stdout)
+    same = json.loads(gsched("db", "prune", "--older-than", "730d", "--json").stdout)
+    assert 0 <= same["before"] - two["before"] < 60
+    assert len(two["clusters"]) == 1
+
+
 def test_force_prunes_what_the_predictor_still_learns_from(gsched, database):
     answer = gsched("db", "prune", "--older-than", "1d", "--force", "--json")
     assert json.loads(answer.stdout)["clusters"][0]["jobs"] == 31

@@ -112,7 +112,7 @@ def test_a_wrong_option_is_a_usage_error(filled, words, told):
 def test_stats_tell_over_what_a_sum_is(filled):
     lines = filled("db", "stats").stdout.splitlines()
     assert "GPU time" in (line := next(x for x in lines if x.startswith("GPU time")))
-    assert line.split(None, 2)[2] == "6:40 over 2 of 3 finished jobs"
+    assert line.split(None, 2)[2] == "0.1 GPU-hours over 2 of 3 finished jobs"
     document = json.loads(filled("db", "stats", "--json").stdout)
     assert (document["gpu_time_s"], document["gpu_time_jobs"]) == (400, 2)
     assert document["rows"]["rejects"] == 1

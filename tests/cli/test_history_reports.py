@@ -63,7 +63,20 @@ def test_columns_are_those_of_the_table_that_is_asked_for(filled):
 def test_the_unclassified_share_is_said(filled):
     answer = filled("history", "--by", "phase")
     assert "3 of 4 jobs (75%, 50% of the GPU-time) are unclassified" in answer.stderr
+    assert "no --gs-phase" in answer.stderr
     assert "unclassified" not in filled("history", "--by", "phase", "--phase", "eval").stderr
+
+
+def test_of_no_failed_jobs_the_hours_are_0(filled):
+    rows = filled("history", "--by", "user", "-P", "-h", "-o", "group,failedgpuhours,failedgpujobs")
+    assert rows.stdout.splitlines() == ["alice|0|0", "bob|200|1"]
+
+
+def test_an_empty_answer_is_said_to_be_one(filled):
+    for words in (["history"], ["history", "--by", "user"], ["eff"]):
+        answer = filled(*words, "-u", "nosuch")
+        assert (answer.returncode, "no such jobs" in answer.stderr) == (0, True)
+        assert "no such jobs" not in filled(*words).stderr
 
 
 def test_a_limit_of_groups_is_said(filled):

@@ -138,11 +138,18 @@ def totals_of(rows: list[list[str]]) -> tuple[Counter[str], int]:
     for job_id, _, state, start, end, tres, nodes, *_ in rows:
         if "[" in job_id and state == "PENDING":
             continue
-        states[state.split()[0]] += 1
+        states[state.split()[0]] += _num_tasks(job_id)
         gpus = [int(t.partition("=")[2]) for t in tres.split(",") if t.startswith("gres/gpu=")]
         if end != "Unknown" and nodes != "None assigned":
             gpu_time_s += sum(gpus) * (int(end) - int(start))
     return states, gpu_time_s
+
+
+def _num_tasks(job_id: str) -> int:
+    """The jobs that a row stands for: an array cancelled before its start has one for all."""
+    parts = job_id.rpartition("[")[2].rstrip("]").split(",") if "[" in job_id else ["0"]
+    ends = [[int(end) for end in part.split("-")] for part in parts]
+    return sum(end[-1] - end[0] + 1 for end in ends)
 
 
 def totals_in(lines: list[dict[str, Any]]) -> tuple[Counter[str], int]:
@@ -208,7 +215,7 @@ def check_steps(text: Known, *others: Known) -> None:
         assert found.keys() == steps.keys()
         for key, step in steps.items():
             for name in ("state", "start_time", "end_time", "cpu_time_s", "max_rss_bytes",
-                         "num_tasks", "num_cpus", "num_nodes", "name"):  # fmt: skip
+                         "rss_bytes", "num_tasks", "num_cpus", "num_nodes", "name"):  # fmt: skip
                 assert getattr(found[key], name) == getattr(step, name), (key, name)
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gsched.testbed.wait import wait_for
 
 HOST = "127.0.0.1"
 NOBODY = 65534
+_FOLDER = "gsched-server-"
+_OWNER = re.compile(rf"{_FOLDER}(\d+-\d+)-")
 
 
 def postgres_programs() -> Path:
@@ -31,6 +35,40 @@ def fast_folder() -> str:
         if shutil.disk_usage("/dev/shm").free > 2**30:
             return "/dev/shm"
     return "/tmp"
+
+
+@contextlib.contextmanager
+def server_folder(below: str) -> Iterator[Path]:
+    """A folder for a server of this process. Those that dead processes have left are removed."""
+    for left in Path(below).glob(f"{_FOLDER}*"):
+        owner = _OWNER.match(left.name)
+        if owner and not _is_alive(owner[1]):
+            shutil.rmtree(left, ignore_errors=True)  # somebody else may be at it, or own it
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{_identity('self')}-", dir=below))
+    try:
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def _identity(process: str) -> str:
+    """The pid of a process and when it started: pids are used again."""
+    pid, _, rest = Path(f"/proc/{process}/stat").read_text().partition(" ")
+    return f"{pid}-{rest.rpartition(')')[2].split()[19]}"
+
+
+def _is_alive(identity: str) -> bool:
+    try:
+        return _identity(identity.partition("-")[0]) == identity
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """This process's, but for where temporary files go: the user without rights may write there."""
+    return {**os.environ, "TMPDIR": str(folder)}
 
 
 def free_port() -> int:
@@ -87,6 +125,7 @@ def spawn(argv: Sequence[Path | str], log: Path) -> subprocess.Popen[bytes]:
             stdout=out,
             stderr=out,
             cwd="/",
+            env=environment_of(log.parent),
             start_new_session=True,  # Ctrl-C at the tests is not meant for it
         )
 

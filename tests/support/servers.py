@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,13 +25,14 @@ import pytest
 
 from support.server_processes import (
     HOST,
-    NOBODY,
     certificate,
+    environment_of,
     fast_folder,
     free_port,
     kill_all,
     postgres_programs,
     private_file,
+    server_folder,
     server_user,
     spawn,
     unprivileged,
@@ -80,6 +79,7 @@ class PostgresServer:
             check=True,
             capture_output=True,
             cwd="/",
+            env=environment_of(folder),
         )
         self.start()
         self.execute(f"CREATE ROLE {_OWNER} LOGIN CREATEROLE PASSWORD '{self.password}'")
@@ -178,6 +178,7 @@ class MariadbServer:
             check=True,
             capture_output=True,
             cwd="/",
+            env=environment_of(folder),
         )
         self.start()
 
@@ -291,17 +292,12 @@ def started(
     kind: type[PostgresServer] | type[MariadbServer], *, below: str = "", **options: str
 ) -> Iterator[Any]:
     """A server of its own for a with-block, for tests that kill it; its data lie `below`."""
-    folder = Path(tempfile.mkdtemp(prefix="gsched-server-", dir=below or fast_folder()))
-    try:
-        if os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
+    with server_folder(below or fast_folder()) as folder:
         server = kind(folder, **options)
         try:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

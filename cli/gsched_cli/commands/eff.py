@@ -42,6 +42,12 @@ def eff(
     failed job's, unless it saved its work), REASON says why. Figures of steps are read from the
     history where the site keeps them (database.keep_steps), else from sacct.
 
+    Told as waste are: all of a failed job, and all that earlier attempts held; time without a step
+    of at least 10 minutes and a tenth of the run; of runs of at least 10 minutes, GPUs used less
+    than 50 %, CPUs used less than 50 % without GPUs, and less than 1 % with GPUs whose use is
+    unknown; less than 25 % used of at least 1 GiB of memory; and of completed jobs, a time limit of
+    which less than 25 % was needed and at least 1 hour was not.
+
     \b
     Example:
       gsched eff 48211
@@ -57,7 +63,8 @@ def eff(
         mem_largest_task_bytes, gpu_time_s, gpu_util_percent, num_attempts, lost_s,
         lost_gpu_time_s, wasted_gpu_time_s, wasted_cpu_time_s, waste
 
-    source is sacct, database or squeue; the last knows nothing of CPU time and memory. total
+    source is sacct, database or squeue; the last knows nothing of CPU time and memory. Jobs that
+    sacct no longer has are told as far as the history knows them. total
     has num_jobs, states, cpu_time_s, cpu_available_s, cpu_efficiency, mem_efficiency_most,
     gpu_time_s, elapsed_s, lost_s and lost_gpu_time_s; cpu_jobs, mem_jobs and gpu_jobs are how
     many of the jobs each rests on. A time_limit_s of null is unlimited, or unknown. waste has code
@@ -83,6 +90,8 @@ def eff(
     else:
         for what, words in report_lines(report):
             print(safe_text(words) if not what else f"  {what:<12}{safe_text(words)}")
+    if not report.jobs:
+        say("no such jobs")
     if report.num_rejects:
         say(f"{report.num_rejects} rows of {report.source} were not understood")
     if report.more:

@@ -87,6 +87,11 @@ def history(
 
     source is database, sacct or squeue; since and users are what sacct was asked for. A
     time_limit_s of null is unlimited, or unknown. after is the MARK of the next page, or null.
+    Each of attempts, the oldest first, has submit_time, eligible_time, start_time, end_time,
+    duration_s, state, state_text, exit_code, exit_signal, num_gpus, num_cpus, num_nodes,
+    node_list, restarts, source (of its state: sacct, jobcomp, squeue or the format of a trace),
+    source_id (an id that is no number of Slurm's), extra (an object of what gsched has no place
+    for), requested and allocated (objects of Slurm's TRES with their counts, memory in bytes).
 
     \b
     JSON with by:
@@ -109,10 +114,14 @@ def history(
         found = list_past(settings, query, now)
         emit_json(found.document()) if as_json else print_rows(layout, found.jobs)
         say_where(found.found)
+        if not found.jobs:
+            say("no such jobs")
         if found.after is not None:
             say(f"there are more: --after {found.after} goes on, --limit {limit * 2} shows more")
         return
     groups = group_past(settings, query, by, now)
     emit_json(groups.document()) if as_json else print_rows(layout, groups.usage.groups)
     say_where(groups.found)
+    if not groups.usage.total.total.jobs:
+        say("no such jobs")
     say_what_is_left_out(groups)

@@ -61,7 +61,8 @@ def convert(
     standard input. gsched-attempts(5) describes OUT; `gsched db import --format gsched` reads it.
     OUT is there when all is read, or not at all.
 
-    A row that cannot be understood is left out, told with its line and the reason, and makes the
+    The summary counts attempts, as db import does. An empty file is an error. A row that cannot be
+    understood is left out, told with its line and the reason, and makes the
     exit code 65.
 
     \b
@@ -87,7 +88,7 @@ def convert(
     try:
         with ExitStack() as stack:
             line = stack.enter_context(ProgressLine())
-            way: Any = {"replace": force, "told": lambda f, n: line.show(f"{f}: {count(n)} rows")}
+            way: Any = {"force": force, "told": lambda f, n: line.show(f"{f}: {count(n)} rows")}
             if from_history:
                 history = stack.enter_context(open_history(load_settings()))
                 done = export_history(history, cluster, output, **way)

@@ -25,7 +25,7 @@ from gsched.app.signals import ending_by_signals
 from gsched.app.trace_formats import TraceOptions, in_reading_order, reader_of
 from gsched.errors import DataError, GschedError, UsageError
 from gsched.model.trace import AttemptColumns, TraceChunk
-from gsched.traces.source import STDIN, TraceStream, open_trace
+from gsched.traces.source import STDIN, TraceStream, flows, open_trace
 
 if TYPE_CHECKING:
     from gsched_sql import History
@@ -71,7 +71,7 @@ def import_files(
         raise UsageError("standard input can be read once only")
     for name in order.files:
         with suppress(DataError):
-            if not _flows(name):
+            if not flows(name):
                 open_trace(name).close()
     return _Import(order, history, on_progress).run()
 
@@ -102,10 +102,12 @@ class _Import:
         self._reports: list[FileReport] = []
         self._places: list[_Place] = []
         self._kept_rows = 0  # of the present file, as far as is known here
+        self._counts_gpus: bool | None = None
 
     def run(self) -> ImportReport:
         try:
             with ending_by_signals(), _rare_collections():
+                self._counts_gpus = self._order.options.counts_gpus(self._order.files)
                 for name in in_reading_order(self._order.options.format, self._order.files):
                     self._reports.append(FileReport(name))
                     self._read(self._reports[-1])
@@ -131,7 +133,7 @@ class _Import:
 
     def _digest(self, name: str) -> str:
         """SHA-256 of what the file says when it is unpacked, "" for what can be read only once."""
-        if _flows(name):
+        if flows(name):
             return ""
         try:
             with open_trace(name) as stream:
@@ -163,7 +165,7 @@ class _Import:
             report.notes.append(f"no row is understood{self._other_formats(report.file, '; ')}")
 
     def _chunks(self, stream: TraceStream, report: FileReport) -> Iterator[TraceChunk]:
-        told = self._order.options.for_file(report.file, self._seen)
+        told = self._order.options.for_file(report.file, self._seen, self._counts_gpus)
         options = replace(told, keep_steps=self._order.keep_steps)
         try:
             yield from self._reader(stream, options)
@@ -173,13 +175,13 @@ class _Import:
             raise _FileError(error) from error
 
     def _other_formats(self, name: str, before: str = "") -> str:
-        found = [] if _flows(name) else fitting_formats(name, self._order.options.format)
+        found = [] if flows(name) else fitting_formats(name, self._order.options.format)
         return f"{before}it looks like --format {' or '.join(found)}" if found else ""
 
     def _place(self, name: str, digest: str) -> _Place:
         options = self._order.options
         key = f"import:{options.format}:{options.cluster or ''}:{Path(name).resolve()}"
-        told = f"{__version__} {replace(self._order, files=(digest,))}"
+        told = f"{__version__} {replace(self._order, files=(digest,))} {self._counts_gpus}"
         place = _Place(key, hashlib.sha256(told.encode(errors="replace")).hexdigest())
         self._places.append(place)
         return place
@@ -197,16 +199,18 @@ class _Import:
                 self._history.import_chunk(_NOTHING, source_key=place.source_key, cursor="")
 
     def _how_far(self) -> str:
+        if not self._reports:
+            return "nothing is read yet"
         name = self._reports[-1].file
         if self._history is None:
             return f"{self._kept_rows:,} rows of {name} were read"
-        if self._places and not _flows(name):
+        if self._places and not flows(name):
             # A signal may have come when a chunk was kept and not yet counted here.
             with suppress(GschedError):
                 self._kept_rows = max(self._kept_rows, self._rows_kept(self._places[-1]))
         if not self._kept_rows:
             return f"nothing of {name} is kept yet"
-        again = "give the input again" if _flows(name) else "the same command goes on from there"
+        again = "give the input again" if flows(name) else "the same command goes on from there"
         return f"{self._kept_rows:,} rows of {name} are kept; {again}"
 
 
@@ -241,12 +245,6 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-def _flows(name: str) -> bool:
-    """Whether the file can be read only once: standard input, a pipe."""
-    path = Path(name)
-    return name == STDIN or path.is_fifo() or path.is_char_device() or path.is_socket()
 
 
 def _opened(name: str) -> TraceStream:

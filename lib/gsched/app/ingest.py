@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from gsched.app import jobcomp_twice
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError, GschedError
 from gsched.model.history import Batch
+from gsched.model.times import DAY_S
 from gsched.slurm.accounting import EVERY_JOB, OVERLAP_S
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.from_queue import to_attempt
@@ -27,8 +29,6 @@ Source = Literal["auto", "sacct", "sacct-json", "jobcomp", "queue", "node-events
 
 Progress = Callable[[int, int], None]
 """Told after each chunk of slurmdbd up to when (epoch) all is kept, and the rows so far."""
-
-_DAY_S = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,8 @@ class _Run:
         total = IngestSummary()
         while True:
             batch = read_filetxt(path, self.cluster, cursor)
+            stored = self.history.told_of(self.cluster, jobcomp_twice.keys_of(batch))
+            batch = jobcomp_twice.without_contradictions(batch, stored)
             total += self.history.ingest(batch, source_key=source_key)
             cursor = batch.cursor
             if batch.rows_in == 0:
@@ -214,7 +216,7 @@ class _Run:
 
     def _begin(self, cursor: str, now: int) -> int:
         if not cursor:
-            first = now - self.settings.predict.history_days * _DAY_S
+            first = now - self.settings.predict.history_days * DAY_S
             return first if self.since is None else self.since
         follow = int(cursor) - OVERLAP_S
         return follow if self.since is None else min(self.since, follow)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from gsched.app.efficiency import Efficiency, efficiency
 from gsched.app.past import PastQuery, chosen, one_job
-from gsched.app.past_sources import find_jobs
-from gsched.app.usage import Efficiency, UsageReport, efficiency
+from gsched.app.past_sources import Source, find_jobs
+from gsched.app.usage import UsageReport
+from gsched.app.waste import findings, wasted
 from gsched.app.wiring import has_history, now, open_history, slurm_client
 from gsched.config.settings import Settings
-from gsched.errors import NoAccountingError, UnavailableError, UsageError
+from gsched.errors import NoAccountingError, TryAgainError, UnavailableError, UsageError
 from gsched.model.history import AttemptRecord, Reject, StepRecord
 from gsched.model.job import JobKey, JobState
 from gsched.model.jobid import JobId
@@ -31,7 +33,8 @@ def usage_of(settings: Settings, job: str) -> UsageReport:
     Raises UsageError for what is no id and for a job that nobody shows to the caller.
     """
     wanted = one_job(job)
-    report = _stored(settings, job, wanted) or _of_sacct(settings, job, wanted)
+    stored = _stored_jobs(settings, wanted)
+    report = _stored(settings, job, stored) or _of_sacct(settings, job, wanted, stored)
     if not report.jobs:
         raise UsageError(
             f"nothing is known of job {job}: it does not exist, or is not yours to see",
@@ -61,7 +64,7 @@ def usage_of_many(settings: Settings, query: PastQuery) -> UsageReport:
 
 
 def _worst_first(jobs: Iterable[Efficiency]) -> tuple[Efficiency, ...]:
-    return tuple(sorted(jobs, key=lambda job: job.wasted, reverse=True))
+    return tuple(sorted(jobs, key=lambda job: wasted(findings(job)), reverse=True))
 
 
 def _with_stored_steps(settings: Settings, jobs: Iterable[HistoryJob]) -> dict[JobKey, Efficiency]:
@@ -87,7 +90,7 @@ def _with_sacct(
     for start in range(0, len(ids), _IDS_A_CALL):
         try:
             records, not_read = client.usage(ids[start : start + _IDS_A_CALL])
-        except UnavailableError:
+        except (UnavailableError, TryAgainError):
             break  # what is known without it is told all the same
         rejects += not_read
         for attempts, queueing_s in _logical(records):
@@ -97,26 +100,43 @@ def _with_sacct(
     return found, rejects
 
 
-def _stored(settings: Settings, job: str, wanted: JobId) -> UsageReport | None:
-    """The answer of the database, None where it has not the steps of all ended parts."""
+def _stored_jobs(settings: Settings, wanted: JobId) -> list[HistoryJob]:
     if not has_history(settings):
-        return None
+        return []
     with open_history(settings) as history:
-        jobs = _newest(history.jobs(HistoryFilter.of_job(wanted)))
-    rows = _with_stored_steps(settings, jobs)
+        return _newest(history.jobs(HistoryFilter.of_job(wanted)))
+
+
+def _stored(settings: Settings, job: str, jobs: Sequence[HistoryJob]) -> UsageReport | None:
+    """The answer of the database, None where it has not the steps of all ended parts."""
+    rows = _with_stored_steps(settings, jobs) if jobs else {}
     if not jobs or len(rows) < len(jobs):
         return None
     return UsageReport(job, "database", True, tuple(rows[job.key] for job in jobs))
 
 
-def _of_sacct(settings: Settings, job: str, wanted: JobId) -> UsageReport:
+def _of_sacct(
+    settings: Settings, job: str, wanted: JobId, stored: Sequence[HistoryJob]
+) -> UsageReport:
+    """What sacct says, and what the history keeps of jobs that sacct no longer has."""
+    client = slurm_client(settings)
     try:
-        records, rejects = slurm_client(settings).usage([_asked(wanted)])
-    except UnavailableError as error:
+        records, rejects = client.usage([_asked(wanted)])
+        if not records and wanted.array_task is not None:  # it may have ended with the others
+            records, rejects = client.usage([str(wanted.job_id)])
+    except (UnavailableError, TryAgainError) as error:
         if not isinstance(error, NoAccountingError) and not has_history(settings):
             raise
         return _unmeasured(settings, job, wanted)  # what others know is better than nothing
-    return UsageReport(job, "sacct", True, _chained(wanted, records), len(rejects))
+    told = _chained(wanted, records)
+    known = {row.last.slurm_id for row in told}
+    gone = [past for past in stored if past.key.slurm_id not in known]
+    steps = _with_stored_steps(settings, gone) if gone else {}
+    rows = [*told, *(steps.get(past.key) or _of_stored(past, {}) for past in gone)]
+    source: Source = "sacct" if told or not gone else "database"
+    return UsageReport(
+        job, source, bool(told or steps), tuple(sorted(rows, key=_part)), len(rejects)
+    )
 
 
 def _unmeasured(settings: Settings, job: str, wanted: JobId) -> UsageReport:
@@ -143,10 +163,16 @@ def _chained(wanted: JobId, records: Sequence[UsageRecord]) -> tuple[Efficiency,
     """The logical jobs that the records make, of each id the newest, in the order of tasks."""
     newest: dict[str, Efficiency] = {}
     for attempts, queueing_s in _logical(records):
-        if wanted.het_offset in {None, attempts[-1].het_offset}:
-            newest.setdefault(attempts[-1].slurm_id, efficiency(attempts, queueing_s))
-    found = newest.values()
-    return tuple(sorted(found, key=lambda e: (e.last.array_task or 0, e.last.het_offset or 0)))
+        last = attempts[-1]
+        if wanted.het_offset in {None, last.het_offset} and (
+            wanted.array_task in {None, last.array_task}
+        ):
+            newest.setdefault(last.slurm_id, efficiency(attempts, queueing_s))
+    return tuple(sorted(newest.values(), key=_part))
+
+
+def _part(row: Efficiency) -> tuple[int, int]:
+    return row.last.array_task or 0, row.last.het_offset or 0
 
 
 def _logical(
@@ -232,7 +258,9 @@ def _cpu_time_s(steps: Iterable[StepRecord]) -> float | None:
 
 
 def _step_usage(step: StepRecord) -> StepUsage:
-    peak, tasks = step.max_rss_bytes, step.num_tasks or 1
+    peak, total = step.max_rss_bytes, step.rss_bytes
+    if total is None and step.num_tasks == 1:
+        total = peak  # of a release, or a saved listing, without the sum
     start, end = step.start_time, step.end_time
     return StepUsage(
         name=step.step,
@@ -241,6 +269,6 @@ def _step_usage(step: StepRecord) -> StepUsage:
         num_tasks=step.num_tasks,
         cpu_s=step.cpu_time_s,
         max_task_mem_bytes=peak,
-        mem_bytes=None if peak is None else peak * tasks,
+        mem_bytes=total,
         gpu_util_percent=step.gpu_utilization_pct,
     )

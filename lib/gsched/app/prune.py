@@ -7,9 +7,10 @@ import re
 from gsched.app.when import parse_when
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
+from gsched.model.times import DAY_S
 
-_DAY_S = 86400
-_AGE = re.compile(r"[0-9]{1,6}[hdw]")
+_DAYS_A_YEAR = 365
+_AGE = re.compile(r"[0-9]{1,6}[hdwy]")
 
 
 def prune_before(
@@ -28,9 +29,11 @@ def prune_before(
     if (older_than is None) == (before is None):
         raise UsageError("say how old: either --older-than or --before", "--older-than 730d")
     if older_than is not None and not _AGE.fullmatch(older_than.lower()):
-        raise UsageError(f"not an age: {older_than}", "write 730d or 104w")
+        raise UsageError(f"not an age: {older_than}", "write 730d, 104w or 2y")
+    if older_than is not None and older_than.lower().endswith("y"):
+        older_than = f"{int(older_than[:-1]) * _DAYS_A_YEAR}d"
     moment = parse_when(older_than or before or "", now)
-    needed = now - settings.predict.history_days * _DAY_S
+    needed = now - settings.predict.history_days * DAY_S
     if moment > needed and not is_forced:
         raise UsageError(
             f"the predictor learns from the last {settings.predict.history_days} days: "

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gsched.errors import DataError, UsageError
+from gsched.errors import DataError, GschedError, UsageError
 
 if TYPE_CHECKING:
     from gsched.model.trace import Reader, ReadOptions
@@ -38,10 +38,16 @@ FORMATS: dict[str, str] = {
 }
 """Format → ``module:function`` of its reader."""
 
+_GPU_TELLERS = {
+    "sacct": "gsched.slurm.sacct_file:text_tells_gpus",
+    "sacct-json": "gsched.slurm.sacct_file:json_tells_gpus",
+}
+"""Formats that tell GPUs only where the cluster accounts for them → which looks whether it does."""
+
 
 def reader_of(format_name: str) -> Reader:
     """The reader of a format in FORMATS."""
-    reader: Reader = getattr(_module(format_name), FORMATS[format_name].partition(":")[2])
+    reader: Reader = _named(FORMATS[format_name])
     return reader
 
 
@@ -55,13 +61,20 @@ def _module(format_name: str) -> ModuleType:
     return importlib.import_module(FORMATS[format_name].partition(":")[0])
 
 
+def _named(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 @dataclass(frozen=True)
 class TraceOptions:
     """What a command line says of the files to be read, the same for each of them.
 
     `timezone` is a name of the IANA database (``Europe/Berlin``) for times without a zone; None:
     UTC. `columns` is the MAP.toml of format ``csv``, `fields` a file with the names of the columns
-    of ``sacct`` text that has no header.
+    of ``sacct`` text that has no header. `gpus` is ``counted`` where the accounting that was saved
+    as ``sacct`` or ``sacct-json`` tells GPUs, ``uncounted`` where it does not, None where the files
+    show it.
 
     Raises UsageError where the options do not fit together, DataError for what a named file holds.
     """
@@ -71,6 +84,7 @@ class TraceOptions:
     timezone: str | None = None
     columns: Path | None = None
     fields: Path | None = None
+    gpus: str | None = None
     _zone: tzinfo = field(init=False, default=UTC)
     _column_map: Mapping[str, Any] | None = field(init=False, default=None)
     _sacct_fields: tuple[str, ...] | None = field(init=False, default=None)
@@ -84,6 +98,8 @@ class TraceOptions:
             raise UsageError(f"--columns is for format csv, not {self.format}")
         if self.format != "sacct" and self.fields is not None:
             raise UsageError(f"--fields is for format sacct, not {self.format}")
+        if self.format not in _GPU_TELLERS and self.gpus is not None:
+            raise UsageError(f"--gpus is for formats {', '.join(_GPU_TELLERS)}, not {self.format}")
         if self.cluster == "":
             raise UsageError("--cluster: the name of a cluster is not empty")
         read: dict[str, Any] = {
@@ -97,8 +113,46 @@ class TraceOptions:
         for name, value in read.items():
             object.__setattr__(self, name, value)
 
-    def for_file(self, file_name: str, seen: dict[str, Any]) -> ReadOptions:
-        """What the reader of one file is told; `seen` is shared by all files of one import."""
+    def counts_gpus(self, files: Sequence[str]) -> bool | None:
+        """Whether the accounting that all these files were saved of tells GPUs.
+
+        So it does where any row does; None where that need not be decided, or by the reader of the
+        only file. Raises UsageError where it cannot be: with several files of which one can be
+        read only once.
+        """
+        if self.gpus is not None or self.format not in _GPU_TELLERS:
+            return None if self.gpus is None else self.gpus == "counted"
+        from gsched.traces.source import flows
+
+        if any(self._tells_gpus(name) for name in files if not flows(name)):
+            return True
+        flowing = [name for name in files if flows(name)]
+        if flowing and len(files) > 1:
+            raise UsageError(
+                f"{flowing[0]} can be read only once, and whether the accounting tells GPUs is to "
+                "be decided by all files before the first is read",
+                "say --gpus counted or --gpus uncounted, or save it into a file",
+            )
+        return None if flowing else False
+
+    def _tells_gpus(self, name: str) -> bool:
+        """A file that cannot be read tells nothing; its reading will tell why."""
+        from gsched.traces.source import open_trace
+
+        try:
+            with open_trace(name) as stream:
+                tells: bool = _named(_GPU_TELLERS[self.format])(stream, self.for_file(name, {}))
+                return tells
+        except GschedError:
+            return False
+
+    def for_file(
+        self, file_name: str, seen: dict[str, Any], counts_gpus: bool | None = None
+    ) -> ReadOptions:
+        """What the reader of one file is told.
+
+        `seen` is shared by all files of one import, and `counts_gpus` is theirs.
+        """
         from gsched.model.trace import ReadOptions
 
         return ReadOptions(
@@ -106,6 +160,7 @@ class TraceOptions:
             cluster=self.cluster,
             timezone=self._zone,
             sacct_fields=self._sacct_fields,
+            counts_gpus=counts_gpus,
             column_map=self._column_map,
             seen=seen,
         )

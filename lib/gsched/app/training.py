@@ -11,14 +11,13 @@ from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import DataError, UsageError
 from gsched.model.job import JobKey, JobView, Prediction, Wants
+from gsched.model.times import DAY_S
 from gsched.slurm.from_queue import to_view
 
 if TYPE_CHECKING:
     from gsched.predict.model import ModelInfo
     from gsched.predict.rolling import Estimate
     from gsched_sql import History
-
-_DAY_S = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def train(settings: Settings, history: History, until: int | None = None) -> Tra
     trained_at = now()
     as_of = trained_at + 1 if until is None else until
     days = settings.predict.history_days
-    past = history.past_jobs(cluster, as_of - days * _DAY_S, as_of)
+    past = history.past_jobs(cluster, as_of - days * DAY_S, as_of)
     num_usable = len(select_jobs(past.jobs, as_of)[0])
     if num_usable < settings.predict.min_jobs:
         raise DataError(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gsched.app.usage import Efficiency, UsageReport, exit_words, total
+from gsched.app.efficiency import Efficiency, exit_words
+from gsched.app.usage import UsageReport, total
+from gsched.app.waste import findings
 from gsched.explain.words import count, percent, short_time, size
 
 _MOST_TASKS = 20
@@ -29,7 +31,7 @@ def _source_lines(report: UsageReport) -> Iterator[Line]:
 def _job_lines(job: Efficiency) -> Iterator[Line]:
     last = job.last
     yield "", f'{last.slurm_id} "{last.name}" of {last.user}: {_state(job)}'
-    yield "held", _held(job)
+    yield "held" if last.start_time is not None else "asked for", _held(job)
     yield "waited", "unknown" if job.queueing_s is None else short_time(job.queueing_s)
     yield "ran", _ran(job)
     if last.start_time is None:
@@ -40,7 +42,7 @@ def _job_lines(job: Efficiency) -> Iterator[Line]:
         yield "GPU", "unknown: the cluster does not account for GPUs"
     elif last.num_gpus:
         yield "GPU", _gpu(job)
-    for finding in job.waste:
+    for finding in findings(job):
         yield "lost" if finding.code == "requeued" else "waste", finding.words
 
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from gsched.app.efficiency import Efficiency
 from gsched.explain.words import count, percent, short_time, size
 from gsched.model.job import JobState
 from gsched.model.usage_groups import FAILED_STATES
-
-if TYPE_CHECKING:
-    from gsched.app.usage import Efficiency
 
 LONG_S = 600
 """Shorter runs and gaps than this are not judged by how busy they were."""
@@ -90,7 +87,7 @@ def _failed(job: Efficiency) -> Iterator[Waste]:
 def _requeued(job: Efficiency) -> Iterator[Waste]:
     if not job.earlier:
         return
-    states = Counter(attempt.state_text for attempt in job.earlier)
+    states = Counter(attempt.state.value for attempt in job.earlier)
     ends = ", ".join(f"{number} {state}" for state, number in states.items())
     yield Waste(
         "requeued",

@@ -27,7 +27,8 @@ class DatabaseSettings:
     0640). Empty = the client's own ways: for PostgreSQL ~/.pgpass and all of libpq's, for MariaDB
     `password` of the group [client] in ~/.my.cnf, of mode 0600."""
     keep_steps: bool = False
-    """true = job steps are kept too, with CPU time, memory and GPU use."""
+    """true = job steps are kept too, with CPU time, memory and GPU use: those that are read from
+    now on. `gsched db ingest --since TIME` brings earlier ones that slurmdbd still has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,10 @@ class SlurmSettings:
     """Seconds that one question to Slurm may take, repeated attempts included; then the command and
     its process group are killed."""
     jobcomp_file: str = ""
-    """Path of jobcomp/filetxt's file; empty = as `scontrol show config` says."""
+    """Path of jobcomp/filetxt's file; empty = as `scontrol show config` says. The name of a job
+    can hold a whole record of somebody else's, and nothing in the file tells it from a true one:
+    the first record of an attempt stays, one that contradicts it is rejected. Where users may not
+    trust each other, slurmdbd is needed: it cannot be forged so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class StepRecord:
 
     The first five fields name the attempt, `step` (``batch``, ``extern``, ``0``) the step in it.
     `cpu_time_s` is user and system time of all tasks, `max_rss_bytes` the peak of the task that
-    took most memory, `gpu_mem_bytes` likewise of its GPUs' memory.
+    took most memory, `rss_bytes` the sum of all tasks' peaks, `gpu_mem_bytes` the peak of one
+    task's memory on GPUs.
     """
 
     cluster: str
@@ -83,6 +84,7 @@ class StepRecord:
     num_tasks: int | None = None
     cpu_time_s: float | None = None
     max_rss_bytes: int | None = None
+    rss_bytes: int | None = None
     gpu_utilization_pct: float | None = None
     gpu_mem_bytes: int | None = None
 

@@ -11,8 +11,9 @@ beats jobcomp beats squeue. A weaker source still completes what the stronger le
 
 Where equal claims of an ended attempt tell different values, the values that are not kept are
 *conflicts* and are kept beside it. A stronger claim ends the dispute and takes the conflicts away,
-so that they, too, do not depend on the order. What waits or runs may be altered (`scontrol
-update`): what differs there is no conflict.
+so that they, too, do not depend on the order. A state that only adds who brought it about
+(``CANCELLED by 5``) is no conflict with the state alone. What waits or runs may be altered
+(`scontrol update`): what differs there is no conflict.
 """
 
 from __future__ import annotations
@@ -208,16 +209,29 @@ def join(one: Claimed, other: Claimed) -> Claimed:
         if mine is None or told.claim > mine.claim:
             joined[name] = told
         elif told.claim == mine.claim and told != mine:
-            joined[name] = _dispute(mine, told)
+            joined[name] = _dispute(name, mine, told)
     return joined
 
 
-def _dispute(one: Told, other: Told) -> Told:
+def _dispute(name: str, one: Told, other: Told) -> Told:
     """Two answers of equal claim: the greatest value is kept."""
     values = {one.value, other.value, *one.others, *other.others}
     kept = max(values)
-    others = values - {kept} if _is_final(one.claim) else ()
+    others = values - {kept} if _is_final(one.claim) else set()
+    if name == STATUS:
+        others = {v for v in others if not any(_says_more(w, v) for w in values)}
     return Told(one.claim, kept, frozenset(others))
+
+
+def _says_more(status: Value, than: Value) -> bool:
+    """Whether a status also names who: sacct's text has CANCELLED by 5, its JSON CANCELLED.
+
+    What says more is greater, too, and says more than all that the other one does: so those that
+    are left of some values, and of others, are those that are left of all of them together.
+    """
+    (state, text, source), (other_state, other_text, other_source) = status, than
+    is_same = (state, source) == (other_state, other_source)
+    return is_same and text.startswith(f"{other_text} by ")
 
 
 def fold(records: Iterable[AttemptRecord]) -> dict[AttemptKey, Claimed]:

@@ -12,8 +12,10 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from gsched.errors import DataError
 
+DAY_S = 86_400
+
 _SHOWN = 60  # characters of a wrong text that an error repeats
-_UNIT_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
+_UNIT_S = {"second": 1, "minute": 60, "hour": 3600, "day": DAY_S, "week": 604800}
 _LETTER_S = {unit[0]: seconds for unit, seconds in _UNIT_S.items()}
 _CLOCK_WORDS = {
     "midnight": time(0),

@@ -19,6 +19,11 @@ CHUNK_ROWS = 20_000
 
 ATTEMPT_FIELDS = tuple(field.name for field in fields(AttemptRecord))
 
+INTEGER_FIELDS = frozenset(
+    field.name for field in fields(AttemptRecord) if field.type in ("int", "int | None")
+)
+"""Fields of AttemptRecord that are whole numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:
@@ -88,7 +93,9 @@ class ReadOptions:
     `file_name` is the name in messages and in `Reject.source` (``philly:philly.csv.gz``), ``-`` for
     standard input. `cluster` is the cluster of every row; None: the file's own, else the format's
     name. `timezone` holds for times without one. `sacct_fields` are the columns of sacct text
-    without header, `keep_steps` whether a chunk of sacct's carries job steps. `column_map` is the
+    without header, `keep_steps` whether a chunk of sacct's carries job steps, `counts_gpus`
+    whether a job for which sacct tells no gres/gpu has none (None: where any row of the file tells
+    some), else its number is not known. `column_map` is the
     parsed MAP.toml of format ``csv``. `seen` is what readers keep from file to file of one import,
     each by a name of its own: rows of formats that number no jobs (``gsched.traces.identity``),
     tables that belong together (``gsched.traces.pai``).
@@ -99,6 +106,7 @@ class ReadOptions:
     timezone: tzinfo = UTC
     sacct_fields: tuple[str, ...] | None = None
     keep_steps: bool = False
+    counts_gpus: bool | None = None
     column_map: Mapping[str, Any] | None = None
     chunk_rows: int = CHUNK_ROWS
     seen: dict[str, Any] = field(default_factory=dict)

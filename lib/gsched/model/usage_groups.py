@@ -25,8 +25,6 @@ GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 IN_ORDER = frozenset({"day", "month", "gpus"})
 """Groupings that are listed in their own order; the others by what they held."""
 
-DAY_S = 86_400
-
 GroupKey = str | int | None
 """What the jobs of a group have in common; None: not known (day, month: not ended)."""
 

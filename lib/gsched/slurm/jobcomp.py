@@ -6,9 +6,14 @@ hour that a clock change repeats is taken for its first pass.
 
 It cannot be trusted against hostile users. Names and folders stand in it as they are, line ends
 included, so that a name can hold whole records of other jobs, and nothing in the file tells those
-from true ones. What can be seen to be ambiguous (text that looks like the begin of a record, or a
-key that stands twice in one) is kept as a reject, never guessed. Sites whose users do not trust
-each other need slurmdbd.
+from true ones. Slurm writes one record an attempt, so that one that contradicts another of the
+same attempt, or what squeue told of its user, is refused (``app.jobcomp_twice``); what comes first
+stays, forged or not. What can be seen to be ambiguous (text that looks like the begin of a record,
+or a key that stands twice in one) is kept as a reject, never guessed. Sites whose users do not
+trust each other need slurmdbd.
+
+Of an array that is cancelled before its tasks are split off there is one record, which names none
+of them: it is one job in the history, where slurmdbd tells of each task.
 """
 
 from __future__ import annotations

@@ -31,6 +31,9 @@ _KEYS = (
 )  # fmt: skip
 _KEY = re.compile(rf"(?<!\S)({'|'.join(_KEYS)})=")
 _START = re.compile(rb"^JobId=\d+ UserId=", re.MULTILINE)
+_SEAM = re.compile(rb"JobId=\d+ UserId=")
+_CUT_BYTES = (1023, 1024)
+"""Slurm cuts a record there, its line end with it: the next begins in the same line."""
 _END = re.compile(r" ExitCode=\d+:\d+ ?\n\Z", re.ASCII)
 # Array tasks and het components carry these between EligibleTime and DerivedExitCode.
 _EXTRA = re.compile(r" (?P<key>\w+)=(?P<value>\S*)")
@@ -74,7 +77,7 @@ def parse_jobcomp(data: bytes, cluster: str) -> JobcompText:
 def _stretches(data: bytes) -> Iterator[tuple[int, int, str]]:
     """(begin, end, problem) of each record; `problem` is empty for one that can be taken."""
     size = data.rfind(b"\n") + 1  # a line without its end is still being written
-    starts = [match.start() for match in _START.finditer(data, 0, size)]
+    starts, cuts = _starts(data, size)
     first = starts[0] if starts else size
     if first:
         yield 0, first, "no jobcomp record"
@@ -82,6 +85,10 @@ def _stretches(data: bytes) -> Iterator[tuple[int, int, str]]:
     for start, end in pairwise([*starts, size]):
         joined = begin is not None
         begin = start if begin is None else begin
+        if end in cuts:
+            yield begin, end, "cut short by Slurm, which writes 1023 bytes of a record"
+            begin = None
+            continue
         keys, is_complete = _keys(data[begin:end])
         if is_complete:
             is_plain = keys == _KEYS and not joined
@@ -90,6 +97,27 @@ def _stretches(data: bytes) -> Iterator[tuple[int, int, str]]:
         elif end - begin > _MAX_JOINED_BYTES:
             yield begin, end, "no jobcomp record, and too long to be one"
             begin = None
+
+
+def _starts(data: bytes, size: int) -> tuple[list[int], set[int]]:
+    """Where records seem to begin, and those of the places that follow on a record cut short."""
+    starts: list[int] = []
+    cuts: set[int] = set()
+    lines = [match.start() for match in _START.finditer(data, 0, size)]
+    for start, end in pairwise([*lines, size]):
+        starts.append(start)
+        while (seam := _seam(data, starts[-1], end)) is not None:
+            starts.append(seam)
+            cuts.add(seam)
+    return starts, cuts
+
+
+def _seam(data: bytes, start: int, end: int) -> int | None:
+    for length in _CUT_BYTES:
+        seam = start + length
+        if seam < end and _SEAM.match(data, seam) and not _keys(data[start:seam])[1]:
+            return seam
+    return None
 
 
 def _keys(stretch: bytes) -> tuple[tuple[str, ...], bool]:

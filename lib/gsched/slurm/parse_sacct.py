@@ -98,7 +98,7 @@ def parse_sacct(
 
     `counts_gpus`: the cluster accounts for gres/gpu, so that a job without it has none; else
     `num_gpus` is None. Steps, and arrays that wait as a whole, are skipped and counted; an array
-    that ended as a whole is one attempt. A row that cannot be understood is a reject.
+    that ended as a whole counts as its tasks. A row that cannot be understood is a reject.
     """
     names = fields_of(keeps_steps)
     rows: list[list[str]] = []
@@ -118,7 +118,7 @@ def parse_sacct(
     return Batch(
         records=tuple(understood.attempts.records()),
         rejects=tuple(sorted(rejects, key=lambda reject: reject.line)),
-        rows_in=len(rows) + len(rejects) - len(understood.bad),
+        rows_in=understood.attempts.count + len(rejects) + understood.skipped,
         rows_skipped=understood.skipped,
         steps=understood.steps,
     )

@@ -12,7 +12,13 @@ from gsched.model.job import JobState
 from gsched.model.jobid import parse_job_id
 from gsched.model.units import count_gres, parse_elapsed, parse_tres, tres_gres
 from gsched.slurm.fields import parse_time, split_records, time_limit
-from gsched.slurm.sacct_values import count, cpu_seconds, percent, usage_by_name
+from gsched.slurm.sacct_arrays import ended_tasks
+from gsched.slurm.sacct_values import (
+    count,
+    cpu_seconds,
+    percent,
+    usage_by_name,
+)
 from gsched.slurm.states import parse_state
 
 USAGE_FIELDS = (
@@ -105,12 +111,15 @@ def parse_usage(
                 raise DataError(f"row has {len(fields)} fields instead of {len(USAGE_FIELDS)}")
             row = dict(zip(USAGE_FIELDS, fields, strict=True))
             job = parse_job_id(row["JobID"])
-            if job.array_tasks is not None:
+            if job.array_tasks is not None and not parse_state(row["State"])[0].is_terminal:
                 continue  # tasks that wait together have used nothing
             if job.step:
                 steps.append((row, number))
-            else:
-                found.append(_job(row, counts_gpus=counts_gpus))
+                continue
+            whole = _job(row, counts_gpus=counts_gpus)
+            tasks = None if whole.node_list else ended_tasks(job.array_tasks)
+            each = [whole] if tasks is None else [replace(whole, array_task=t) for t in tasks]
+            found += each
         except (DataError, ValueError) as error:
             rejects.append(Reject("sacct", number, str(error), "|".join(fields)))
     attempts: dict[int, list[int]] = {}  # places in `found`, by Slurm's number

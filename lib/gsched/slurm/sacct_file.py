@@ -1,8 +1,11 @@
 """Readers of what sites save of their accounting: text of ``sacct -p/-P`` and ``sacct --json``.
 
-Whether the cluster accounts for GPUs no file says. Where no job of a file has gres/gpu among its
-TRES, numbers of GPUs are not known; else a job without it has none. So a file is looked through
-as far as its first GPU before it is read, and a part of it that has none tells less than the whole.
+Whether the cluster accounts for GPUs no file says. Where it does, a job without gres/gpu among its
+TRES has none, else its number of GPUs is not known. `ReadOptions.counts_gpus` decides it, for all
+files of an import alike; a file that is read without it is looked through as far as its first GPU.
+
+Fields that gsched takes nothing from stay in `extra`. Restarts is one of them: 24.11 shows how
+often a job was restarted in the end on each of its attempts, so that it is no attempt's number.
 """
 
 from __future__ import annotations
@@ -18,14 +21,27 @@ from gsched.model.history import AttemptRecord, Reject, StepRecord
 from gsched.model.trace import ReadOptions, TraceChunk, columns_of
 from gsched.slurm import sacct_json
 from gsched.slurm.parse_json_values import messages, raw
-from gsched.slurm.replay import Replay
+from gsched.slurm.rereadable import Rereadable
 from gsched.slurm.sacct_rows import SOURCE, RowReader
-from gsched.slurm.sacct_text import Form, Rows, first_lines, form_of, read_rows
+from gsched.slurm.sacct_text import (
+    Form,
+    Rows,
+    decoded,
+    first_lines,
+    form_of,
+    header_words,
+    read_rows,
+)
 from gsched.slurm.sacct_times import Clock
 from gsched.slurm.sacct_values import amounts, gres_gpus
+from gsched.text_lines import shortened
 
 _FIRST_LINES = 1000
-_NO_GPUS = "no job has gres/gpu among its TRES: the numbers of GPUs are not known"
+_HEAD_BYTES = 4096
+_NO_GPUS = (
+    "the numbers of GPUs are not known: no row tells any, or --gpus says so "
+    "(with --gpus counted, jobs that tell none have none)"
+)
 
 
 # -- text -----------------------------------------------------------------------------------
@@ -37,15 +53,17 @@ def read_text(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
     Fields are found by the header, in any order and case and between any delimiter, or are
     `options.sacct_fields`. A row needs an id, a submit time and a state. Fields without a place in
     AttemptRecord go into `extra`, under sacct's names. Steps, and arrays that wait as a whole, are
-    skipped; an array that ended as a whole is one attempt. Raises DataError, see
-    ``sacct_text.form_of``.
+    skipped; an array that ended as a whole counts as its tasks. Raises DataError, see
+    ``sacct_text.form_of``, also for an empty file.
     """
-    replay = Replay(stream)
-    lines = first_lines(replay.look(), _FIRST_LINES)
+    rereadable = Rereadable(stream)
+    lines = first_lines(rereadable.look(), _FIRST_LINES)
     if not lines:
-        return
+        raise _empty(options)
     form = form_of(lines, options.sacct_fields, options.file_name)
-    counts_gpus = _text_has_gpus(replay.look(), form)
+    counts_gpus = options.counts_gpus
+    if counts_gpus is None:
+        counts_gpus = _has_gpus(rereadable.look(), form)
     clock = Clock(options.timezone)
     reader = RowReader(
         form.names,
@@ -57,10 +75,10 @@ def read_text(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
         keeps_extra=True,
         keeps_steps=options.keep_steps,
     )
-    notes = _Notes() if counts_gpus else _Notes([_NO_GPUS])
+    notes = _Notes([] if counts_gpus else [_NO_GPUS])
     if options.cluster is None and "Cluster" not in form.names:
         notes.add(f"no cluster is named in the file: its jobs are those of cluster {SOURCE!r}")
-    for rows in read_rows(replay.last_look(), form, options.chunk_rows):
+    for rows in read_rows(rereadable.last_look(), form, options.chunk_rows):
         yield _text_chunk(rows, form, reader, f"{SOURCE}:{options.file_name}", notes)
 
 
@@ -68,10 +86,14 @@ def _text_chunk(
     rows: Rows, form: Form, reader: RowReader, source: str, notes: _Notes
 ) -> TraceChunk:
     understood = reader.read(rows.rows)
-    rejects = [Reject(source, *broken) for broken in rows.broken]
-    for place, reason in understood.bad:
-        text = form.delimiter.join(rows.rows[place])
-        rejects.append(Reject(source, rows.lines[place], reason, text))
+    bad = [
+        (rows.lines[place], reason, form.delimiter.join(rows.rows[place]))
+        for place, reason in understood.bad
+    ]
+    rejects = [
+        Reject(source, line, _reason(why, text), shortened(text))
+        for line, why, text in (*rows.broken, *bad)
+    ]
     if reader.clock is not None and reader.clock.is_used:
         notes.add(f"times name no zone: they are taken as {reader.clock.zone} (see --timezone)")
     if understood.lost_steps:
@@ -79,21 +101,41 @@ def _text_chunk(
     return TraceChunk(
         attempts=understood.attempts,
         rejects=tuple(sorted(rejects, key=lambda reject: reject.line)),
-        rows_in=len(rows.rows) + len(rows.broken),
+        rows_in=understood.attempts.count + len(rejects) + understood.skipped,
         rows_skipped=understood.skipped,
         notes=notes.new(),
         steps=understood.steps,
     )
 
 
-def _text_has_gpus(stream: BinaryIO, form: Form) -> bool:
+def _reason(why: str, text: str) -> str:
+    """Why a row is no attempt; a header that is not the file's has other files behind it."""
+    words = header_words(text)
+    return f"it looks like another header ({words}): split the file there" if words else why
+
+
+def _empty(options: ReadOptions) -> DataError:
+    return DataError(f"{options.file_name} is empty")
+
+
+def text_tells_gpus(stream: BinaryIO, options: ReadOptions) -> bool:
+    """Whether any row of saved text names GPUs. Raises DataError as `read_text` does."""
+    rereadable = Rereadable(stream)
+    lines = first_lines(rereadable.look(), _FIRST_LINES)
+    if not lines:
+        return False
+    form = form_of(lines, options.sacct_fields, options.file_name)
+    return _has_gpus(rereadable.last_look(), form)
+
+
+def _has_gpus(stream: BinaryIO, form: Form) -> bool:
     """Whether any row names GPUs among what it asked for or was given."""
     tres = [form.names.index(n) for n in ("ReqTRES", "AllocTRES") if n in form.names]
     gres = [form.names.index(n) for n in ("AllocGRES",) if n in form.names]
-    for line in stream:
-        if b"gpu" not in line:
+    for line in decoded(stream):
+        if "gpu" not in line:
             continue
-        fields = form.cut(line.decode("utf-8", "replace").rstrip("\r\n"))
+        fields = form.cut(line)
         if len(fields) != len(form.names):
             continue
         try:
@@ -116,11 +158,15 @@ def read_json(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
     besides an attempt's fields goes into `extra`. Raises DataError for what is no JSON, for a
     document without jobs, and for one that ends in the middle, after the jobs before that.
     """
-    replay = Replay(stream)
-    counts_gpus = any(map(sacct_json.has_gpus, _jobs_until_damage(replay.look())))
-    gathered = _Gathered(options, _Notes() if counts_gpus else _Notes([_NO_GPUS]), counts_gpus)
+    rereadable = Rereadable(stream)
+    counts_gpus = options.counts_gpus
+    if counts_gpus is None:
+        counts_gpus = json_tells_gpus(rereadable.look(), options)
+    if not rereadable.look().read(_HEAD_BYTES).strip():
+        raise _empty(options)
+    gathered = _Gathered(options, _Notes([] if counts_gpus else [_NO_GPUS]), counts_gpus)
     try:
-        for name, value in read_members(replay.last_look(), "jobs"):
+        for name, value in read_members(rereadable.last_look(), "jobs"):
             gathered.add(name, value)
             if gathered.rows_in >= options.chunk_rows:
                 yield gathered.chunk()
@@ -129,6 +175,11 @@ def read_json(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
             yield gathered.chunk()
         raise
     yield from gathered.rest()
+
+
+def json_tells_gpus(stream: BinaryIO, _: ReadOptions) -> bool:
+    """Whether any job of a document names GPUs, as far as the document can be read."""
+    return any(map(sacct_json.has_gpus, _jobs_until_damage(stream)))
 
 
 def _jobs_until_damage(stream: BinaryIO) -> Iterator[Any]:
@@ -185,7 +236,6 @@ class _Gathered:
 
     def _add_job(self, job: Any) -> None:
         self.num_jobs += 1
-        self.rows_in += 1
         if self.options.cluster is not None and isinstance(job, dict):
             job = job | {"cluster": self.options.cluster}
         try:
@@ -197,11 +247,12 @@ class _Gathered:
                 cluster=SOURCE,
             )
         except DataError as error:
+            self.rows_in += 1
             self._reject(self.num_jobs, error.message, raw(job))
             return
-        if entry.attempt is not None:
-            self.records.append(entry.attempt)
-            self.steps += entry.steps
+        self.records += entry.attempts
+        self.steps += entry.steps
+        self.rows_in += max(1, len(entry.attempts))
 
     def _reject(self, line: int, reason: str, text: str) -> None:
         self.rejects.append(Reject(f"sacct-json:{self.options.file_name}", line, reason, text))

@@ -37,8 +37,9 @@ from gsched.slurm.parse_json_values import (
     required,
     text,
 )
+from gsched.slurm.sacct_arrays import array_tasks, ended_tasks
 from gsched.slurm.sacct_rows import SOURCE
-from gsched.slurm.sacct_values import array_tasks, extra_json, phase_of_comment
+from gsched.slurm.sacct_values import extra_json, phase_of_comment
 
 _MIB = 2**20
 _MASK = re.compile(r"0x(?P<hex>[0-9A-Fa-f]{1,1000000})", re.ASCII)
@@ -65,9 +66,12 @@ _EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class JobEntry:
-    """One element of the list of jobs: `attempt` is None for an array that waits as a whole."""
+    """One element of the list of jobs: of an array that waits as a whole there is no attempt.
 
-    attempt: AttemptRecord | None
+    One that ended as a whole is an attempt of each of its tasks.
+    """
+
+    attempts: tuple[AttemptRecord, ...]
     steps: tuple[StepRecord, ...] = ()
 
 
@@ -85,10 +89,11 @@ def parse_sacct_json(json_text: str, *, counts_gpus: bool, keeps_steps: bool = F
             entries.append(entry_of(item, counts_gpus=counts_gpus, keeps_steps=keeps_steps))
         except DataError as error:
             rejects.append(Reject(document.source(SOURCE), line, error.message, raw(item)))
-    records = tuple(entry.attempt for entry in entries if entry.attempt is not None)
-    rows_in = len(document.records) + len(document.complaints)
+    records = tuple(attempt for entry in entries for attempt in entry.attempts)
+    skipped = sum(not entry.attempts for entry in entries)
     steps = tuple(step for entry in entries for step in entry.steps)
-    return Batch(records, tuple(rejects), rows_in, len(entries) - len(records), steps=steps)
+    rows_in = len(records) + len(rejects) + skipped
+    return Batch(records, tuple(rejects), rows_in, skipped, steps=steps)
 
 
 def entry_of(
@@ -103,15 +108,18 @@ def entry_of(
     job = record(item)
     tasks = _whole_array(job)
     if tasks is not None and not state_of(part(job, "state", "current"))[0].is_terminal:
-        return JobEntry(None)
-    extra = array_tasks(tasks) if tasks else {}
+        return JobEntry(())
     attempt = _attempt(job, cluster, counts_gpus)
+    each = ended_tasks(tasks) if attempt.node_list is None else None
+    extra = array_tasks(tasks) if tasks and not each else {}
     if keeps_extra:
         extra |= extra_of(job)
         phase = phase_of_comment(text(part(job, "comment", "job")))
         attempt = replace(attempt, phase=phase)
     attempt = replace(attempt, extra=extra_json(extra))
-    return JobEntry(attempt, tuple(_steps(job, attempt)) if keeps_steps else ())
+    if each is not None:
+        return JobEntry(tuple(replace(attempt, array_task=task) for task in each))
+    return JobEntry((attempt,), tuple(_steps(job, attempt)) if keeps_steps else ())
 
 
 def _attempt(job: Record, cluster: str, counts_gpus: bool) -> AttemptRecord:
@@ -253,6 +261,7 @@ def _step(step: Record, owner: AttemptRecord) -> StepRecord:
         num_tasks=count(part(step, "tasks", "count")) or None,
         cpu_time_s=max(both, default=None),
         max_rss_bytes=most.get("mem") or None,
+        rss_bytes=total.get("mem") or None,
         gpu_utilization_pct=None if "gres/gpuutil" not in mean else float(mean["gres/gpuutil"]),
         gpu_mem_bytes=most.get("gres/gpumem"),
     )

@@ -18,12 +18,12 @@ from gsched.model.jobid import JobId, parse_job_id
 from gsched.model.trace import AttemptColumns, Cells, Constant
 from gsched.model.units import parse_elapsed
 from gsched.slurm.fields import time_limit
+from gsched.slurm.sacct_arrays import array_tasks, expanded
 from gsched.slurm.sacct_times import Clock
 from gsched.slurm.sacct_values import (
     Amounts,
     ReadTime,
     amounts,
-    array_tasks,
     count,
     extra_json,
     gres_gpus,
@@ -65,7 +65,10 @@ class _Bad:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What some rows gave. Each row is an attempt, in `bad` (its place and why), or skipped."""
+    """What some rows gave. Each row is an attempt, in `bad` (its place and why), or skipped.
+
+    One that stands for tasks that ended together is as many attempts.
+    """
 
     attempts: AttemptColumns
     steps: tuple[StepRecord, ...]
@@ -98,7 +101,11 @@ class RowReader:
     _job: tuple[str, JobId, int] | None = None  # the job that the next step may belong to
 
     def read(self, rows: Sequence[Row]) -> Understood:
-        """What the rows, each with as many fields as there are names, say."""
+        """What the rows, each with as many fields as there are names, say.
+
+        A row for tasks that ended together, and never ran, is an attempt of each.
+        """
+        rows, places = expanded(self.names, rows)
         told = dict(zip(self.names, zip(*rows, strict=True), strict=True)) if rows else {}
         ids = self._each("JobID" if "JobID" in told else "JobIDRaw", told, _job_id)
         states = self._each("State", told, _state)
@@ -115,6 +122,8 @@ class RowReader:
             columns = {name: _pick_cells(cells, good) for name, cells in columns.items()}
         attempts = AttemptColumns(len(jobs) - len(bad), columns)
         steps, lost = self._steps(told, ids, is_job, bad) if self.keeps_steps else ((), 0)
+        if places is not None:
+            bad = {places[place]: reason for place, reason in bad.items()}
         return Understood(attempts, steps, tuple(sorted(bad.items())), len(rows) - len(jobs), lost)
 
     # -- attempts ---------------------------------------------------------------------------
@@ -317,6 +326,8 @@ def _job_id(text: str) -> JobId:
 
 
 def _state(text: str) -> Any:
+    if not text.strip():
+        raise DataError("no state")
     return parse_state(text)[0]
 
 
@@ -324,7 +335,9 @@ def _is_job(job: Any, state: Any) -> bool:
     """Whether a row is an attempt; not a step, and not tasks that wait together."""
     if type(job) is _Bad:
         return True  # and bad
-    return not job.step and (job.array_tasks is None or state.is_terminal)
+    if job.step or type(state) is _Bad:
+        return not job.step
+    return job.array_tasks is None or bool(state.is_terminal)
 
 
 def _id_columns(ids: Sequence[Any]) -> dict[str, Cells]:

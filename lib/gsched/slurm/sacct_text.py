@@ -19,11 +19,13 @@ from typing import BinaryIO
 from gsched.errors import DataError
 from gsched.slurm.sacct_fields import FREE_TEXT, spelt
 from gsched.slurm.sacct_rows import NEEDED
+from gsched.text_lines import MAX_LINE_CHARS, TOO_LONG, text_lines
 
 _DEFAULT_DELIMITER = "|"
 _LONGEST_DELIMITER = 64
-_MOST_JOINED = 65_536  # characters: no row of Slurm is longer
+_MOST_JOINED = 65_536  # characters: no row of Slurm that is told in several lines is longer
 _MOST_LINES = 10_000  # of one row
+_BLOCK_CHARS = 2**24  # of lines that are held at once
 _SHOWN = 300
 _WORD = re.compile(r"[A-Za-z]\w*(?:%-?\d+)?", re.ASCII)
 _ID = re.compile(r"\d{1,10}(?:[_+.]\S*)?", re.ASCII)
@@ -111,38 +113,49 @@ def _header(line: str) -> Form | None:
     return None
 
 
+def header_words(text: str) -> str:
+    """What a row's first line says where it looks like a header, though not like the file's; ""."""
+    line = text.partition("\n")[0]
+    form = _header(line) if "jobid" in line[:_SHOWN].lower() else None
+    return "" if form is None else ", ".join(form.names)[:_SHOWN]
+
+
 def read_rows(stream: BinaryIO, form: Form, most: int) -> Iterator[Rows]:
     """The rows of a file, about `most` at a time; its header, wherever it stands, is left out."""
-    lines = _decoded(stream)
+    lines = decoded(stream)
     number, held = 1, next(lines, None)
     while held is not None:
         begin = number
-        block = [held]
+        block, size = [held], len(held)
         for held in lines:
-            is_whole = len(block) >= most and _begins_row(held, form)
-            if is_whole or len(block) >= most + _MOST_LINES:
+            is_long = len(block) >= most or size >= _BLOCK_CHARS
+            if is_long and (_begins_row(held, form) or len(block) >= most + _MOST_LINES):
+                break
+            if size >= 2 * _BLOCK_CHARS:
                 break
             block.append(held)
+            size += len(held)
         else:
             held = None
         number += len(block)
         yield _cut(block, begin, form)
 
 
-def _decoded(stream: BinaryIO) -> Iterator[str]:
-    """Lines without their ends; bytes that are no UTF-8 become U+FFFD."""
-    for number, line in enumerate(stream):
-        text = line.decode("utf-8", "replace").removesuffix("\n").removesuffix("\r")
-        yield text.removeprefix("\ufeff") if number == 0 else text
+def decoded(stream: BinaryIO) -> Iterator[str]:
+    """Lines without their ends, each of bounded length; bytes that are no text become U+FFFD."""
+    for line in text_lines(stream, only_lf=True, errors="replace"):
+        yield line.removesuffix("\n").removesuffix("\r")
 
 
 def first_lines(stream: BinaryIO, most: int) -> list[str]:
     """The first lines of a file that hold something."""
     found: list[str] = []
-    for line in _decoded(stream):
+    size = 0
+    for line in decoded(stream):
         if line.strip():
             found.append(line)
-        if len(found) == most:
+            size += len(line)
+        if len(found) == most or size >= _BLOCK_CHARS:
             break
     return found
 
@@ -158,7 +171,8 @@ def _begins_row(line: str, form: Form) -> bool:
 
 def _cut(block: Sequence[str], begin: int, form: Form) -> Rows:
     rows = [form.cut(line) for line in block if line]
-    if len(rows) == len(block) and set(map(len, rows)) == {len(form.names)}:
+    is_bounded = max(map(len, block)) < MAX_LINE_CHARS
+    if is_bounded and len(rows) == len(block) and set(map(len, rows)) == {len(form.names)}:
         if form.header in block:
             places = [n for n, line in enumerate(block) if line != form.header]
             return Rows([rows[n] for n in places], [begin + n for n in places], ())
@@ -191,15 +205,15 @@ class _Joiner:
 
     def _belongs_to_last(self, line: str) -> bool:
         """Whether the row before is not complete without `line`."""
-        if not self._texts:
+        if not self._texts or len(line) >= MAX_LINE_CHARS:
             return False
         text = self._texts[-1][1]
         wanted = self._form.num_delimiters
+        if len(text) > _MOST_JOINED:
+            return False
         begins = _begins_row(line, self._form)
         if begins and line.count(self._form.delimiter) >= wanted:
             return False  # a whole row: what stands before it is what it is
-        if len(text) > _MOST_JOINED:
-            return False
         if text.count(self._form.delimiter) < wanted:
             return True
         if self._form.is_closed:
@@ -209,6 +223,9 @@ class _Joiner:
     def _rows(self) -> Rows:
         rows, lines, broken = [], [], []
         for number, text in self._texts:
+            if len(text) >= MAX_LINE_CHARS:
+                broken.append((number, TOO_LONG, text))
+                continue
             fields = self._fitted(self._form.cut(text))
             if fields is None:
                 width, got = len(self._form.names), len(self._form.cut(text))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from gsched.errors import DataError
 from gsched.model.exitcode import parse_exit_code
 from gsched.model.history import StepRecord, Tres
-from gsched.model.jobid import JobId, TaskSet
+from gsched.model.jobid import JobId
+from gsched.model.merge import MAX_INTEGER
 from gsched.model.phases import stated
 from gsched.model.units import (
     UNSET,
@@ -29,7 +30,6 @@ from gsched.slurm.states import parse_state
 STEP_FIELDS = ("NTasks", "TotalCPU", "MaxRSS", "TRESUsageInMax", "TRESUsageInAve", "TRESUsageInTot")
 """What `sacct` has to be asked for besides, where steps are wanted."""
 
-_MAX_INTEGER = 2**63 - 1
 
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
@@ -74,7 +74,7 @@ def memory_amounts(memory: Memory | None, num_nodes: int | None, num_cpus: int |
         return Amounts()
     units = num_nodes if memory.per == "node" else num_cpus
     total = memory.num_bytes * (units or 0)
-    return Amounts((Tres("mem", total),)) if 0 < total <= _MAX_INTEGER else Amounts()
+    return Amounts((Tres("mem", total),)) if 0 < total <= MAX_INTEGER else Amounts()
 
 
 def gres_gpus(text: str) -> int:
@@ -87,7 +87,7 @@ def count(text: str) -> int | None:
     if text in UNSET:
         return None
     found = parse_count(text)
-    if found > _MAX_INTEGER:
+    if found > MAX_INTEGER:
         raise DataError(f"count beyond 64 bits: {text}")
     return found
 
@@ -147,6 +147,7 @@ def step_record(
         cpu_time_s=cpu_seconds(row.get("TotalCPU", ""), total),
         # 0 is what a step shows that was never sampled
         max_rss_bytes=count(row.get("MaxRSS", "")) or count(most.get("mem", "")) or None,
+        rss_bytes=count(total.get("mem", "")) or None,
         gpu_utilization_pct=percent(mean.get("gres/gpuutil", "")),
         gpu_mem_bytes=count(most.get("gres/gpumem", "")),
     )
@@ -155,11 +156,6 @@ def step_record(
 def phase_of_comment(comment: str) -> str | None:
     """What a job's comment says that the job does, in a request of gsched's."""
     return stated(wire.read(comment).wants.phases) if "gs1{" in comment else None
-
-
-def array_tasks(tasks: TaskSet) -> dict[str, str]:
-    """`extra` of an array that ended before its tasks were split off: one row stands for them."""
-    return {"array_tasks": str(TaskSet(tasks.ranges))}
 
 
 def extra_json(values: Mapping[str, str]) -> str | None:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from gsched.model.job import JobState
 from gsched.model.trace import Cells, Constant
-from gsched.traces.cells import check_order, given
+from gsched.traces.cells import check_order, given, settled
 from gsched.traces.identity import numbers_or_texts
 from gsched.traces.table import Table
 from gsched.traces.workload import disagreeing, say_start_is_submit
@@ -78,7 +78,9 @@ def _run(table: Table, submits: Sequence[int], states: Cells) -> tuple[Seconds, 
     else:
         say_start_is_submit(table.reading)
         starts = submits
-    told = table.times("end_time") if "end_time" in table else [None] * table.count
+    told: Seconds = table.times("end_time") if "end_time" in table else [None] * table.count
+    if "start_time" in table:
+        starts, told = settled(table.reading.clock, submits, starts, told, durations)
     if None not in told:
         return starts, told
     state_of = [states.value] * table.count if isinstance(states, Constant) else states

@@ -21,6 +21,7 @@ from gsched.model.trace import Cells, ReadOptions, TraceChunk
 from gsched.traces.accounting import NEEDED, OTHERS, STATE_WORDS, TIMES, accounted
 from gsched.traces.source import file_stem
 from gsched.traces.table import Table, TableFormat, read_table
+from gsched.traces.workload import say_named_after_file
 
 _CLUSTERS = ("seren", "kalos")
 
@@ -48,6 +49,7 @@ def _convert(table: Table) -> dict[str, Cells]:
     others = [cell if phase is None else "" for cell, phase in zip(types, phases, strict=True)]
     kept = {"type": others} if any(others) else {}
     cluster = options.cluster or _cluster(options.file_name)
+    say_named_after_file(table.reading, cluster)
     return {**accounted(table, _FORMAT.name, cluster, kept), "phase": phases}
 
 

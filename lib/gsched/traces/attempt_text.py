@@ -17,28 +17,8 @@ from gsched.errors import DataError
 from gsched.model.history import Tres
 from gsched.model.job import JobState
 from gsched.model.phases import PHASE_VALUES
+from gsched.model.trace import INTEGER_FIELDS
 from gsched.model.tres import tres_of, tres_text
-
-INTEGERS = frozenset(
-    {
-        "job_id",
-        "array_task",
-        "het_offset",
-        "submit_time",
-        "eligible_time",
-        "start_time",
-        "end_time",
-        "time_limit_s",
-        "num_nodes",
-        "num_cpus",
-        "num_gpus",
-        "exit_code",
-        "exit_signal",
-        "restarts",
-        "start_assumed",
-    }
-)
-"""Fields of AttemptRecord that are whole numbers; all others are text in a file."""
 
 _EMPTY = "\\-"
 _UNSAFE = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
@@ -141,7 +121,7 @@ def read_phase(cell: str) -> str | None:
 
 def read_cells(name: str, cells: Sequence[str]) -> Sequence[Any]:
     """The reverse of `texts_of`: the values of a field. Raises DataError."""
-    if name in INTEGERS:
+    if name in INTEGER_FIELDS:
         return read_integers(cells)
     if name not in _READERS and "\\" not in "".join(cells):
         return [cell or None for cell in cells]

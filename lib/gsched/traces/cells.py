@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
+from itertools import pairwise, product
 from typing import Any, Generic, TypeVar
 
 from gsched.errors import DataError
@@ -25,6 +26,7 @@ MAX_TIME = 2**34
 
 _MAX_COUNT = 2**27  # so that GPU-seconds up to MAX_TIME fit into 64 bits
 _MAX_REMEMBERED = 100_000
+_HALF_HOUR = 1800  # clocks are changed on full and on half hours
 _SHOWN_CHARS = 60
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,25}(?:\.\d{0,25})?|\.\d{1,25})(?:[eE][+-]?\d{1,3})?", re.ASCII)
@@ -116,13 +118,15 @@ def seconds_of(unit_s: float) -> Callable[[str], int | None]:
 class Clock:
     """Times of day → epoch seconds: ISO 8601, with an offset or in `zone`.
 
-    A local time that occurs twice is the first one; fractions of a second are cut off.
+    A local time that occurs twice is the first one, see `settled`; fractions of a second are cut
+    off.
     """
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._hours: Remembered[int] = Remembered(self._hour)
         self._within: Remembered[int] = Remembered(_seconds_within)
+        self._later_by: dict[int, int] = {}  # half-hour that occurs twice → seconds to the second
 
     def column(self, name: str, cells: Sequence[str]) -> list[int | None]:
         """The values of the column `name`; None where a cell holds none."""
@@ -143,6 +147,16 @@ class Clock:
         except _IrregularError:
             return None if is_missing(cell) else self._parsed(cell)
 
+    @property
+    def comes_twice(self) -> bool:
+        """Whether a local time that occurs twice was met."""
+        return bool(self._later_by)
+
+    def other(self, moment: int | None) -> int | None:
+        """What else a local time means that was taken for `moment`; None where it occurs once."""
+        later_s = None if moment is None else self._later_by.get(moment // _HALF_HOUR)
+        return None if moment is None or later_s is None else moment + later_s
+
     def _hour(self, text: str) -> int:
         """The beginning of an hour in which the clock was not changed."""
         if not _HOUR.fullmatch(text):
@@ -158,9 +172,12 @@ class Clock:
     def _parsed(self, cell: str) -> int:
         try:
             when = datetime.fromisoformat(cell.strip())
-            if when.tzinfo is None:
+            is_local = when.tzinfo is None
+            if is_local:
                 when = when.replace(tzinfo=self._zone)
             seconds = int(when.timestamp() // 1)
+            if is_local and (later_s := int(when.replace(fold=1).timestamp() // 1) - seconds) > 0:
+                self._later_by[seconds // _HALF_HOUR] = later_s
         except (ValueError, OverflowError):
             raise DataError(f"not a time: {shown(cell)}") from None
         if not 0 <= seconds < MAX_TIME:
@@ -211,6 +228,46 @@ def check_order(
             raise DataError("it starts before it is submitted")
         if end is not None and end < (submit if start is None else start):
             raise DataError("it ends before it begins")
+
+
+Moments = Sequence[int | None]
+
+
+def settled(
+    clock: Clock, submits: Sequence[int], starts: Moments, ends: Moments, runs_s: Moments
+) -> tuple[Moments, Moments]:
+    """Starts and ends, of which those that `clock` knows to occur twice are told apart.
+
+    Those moments are taken that are in order behind the submission and as far apart as the job ran
+    (`runs_s`, None where it is not told); where that does not decide, the first. The submit time is
+    not doubted: it names the attempt.
+    """
+    if not clock.comes_twice:
+        return starts, ends
+    rows = zip(submits, starts, ends, runs_s, strict=True)
+    both = [_settled(clock, *row) for row in rows]
+    return [start for start, _ in both], [end for _, end in both]
+
+
+def _settled(
+    clock: Clock, submit: int, start: int | None, end: int | None, run_s: int | None
+) -> tuple[int | None, int | None]:
+    def misfit(moments: tuple[int | None, int | None]) -> tuple[int, int]:
+        known = [submit, *(moment for moment in moments if moment is not None)]
+        backwards = sum(later < earlier for earlier, later in pairwise(known))
+        begin, finish = moments
+        if run_s is None or begin is None or finish is None:
+            return backwards, 0
+        return backwards, abs(finish - begin - run_s)
+
+    seconds = clock.other(start), clock.other(end)
+    if seconds == (None, None):
+        return start, end
+    choices = [
+        (first,) if second is None else (first, second)
+        for first, second in zip((start, end), seconds, strict=True)
+    ]
+    return min(product(choices[0], choices[1]), key=misfit)
 
 
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -63,6 +63,7 @@ class ColumnMap:
     fields: Mapping[str, Column]
     requested: Mapping[str, Column]
     allocated: Mapping[str, Column]
+    clock: Clock  # that its times are read by
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -100,7 +101,8 @@ def compiled(told: Mapping[str, Any], zone: tzinfo) -> ColumnMap:
         raise DataError("header: a list of names")
     if delimiter is not None and header is None:
         raise DataError("delimiter: where the file has a header, it is found by itself")
-    make = _Columns(Clock(_zone(top.take("timezone", str, None), zone)), _states(top))
+    clock = Clock(_zone(top.take("timezone", str, None), zone))
+    make = _Columns(clock, _states(top))
     found = ColumnMap(
         layout,
         delimiter,
@@ -109,6 +111,7 @@ def compiled(told: Mapping[str, Any], zone: tzinfo) -> ColumnMap:
         {key: make.field(key, spec) for key, spec in top.table("fields").items()},
         {key: make.amount("requested", key, spec) for key, spec in top.table("requested").items()},
         {key: make.amount("allocated", key, spec) for key, spec in top.table("allocated").items()},
+        clock,
     )
     top.check_all_taken()
     _check(found)

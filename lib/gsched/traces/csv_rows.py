@@ -13,22 +13,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from gsched.model.history import Reject
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from gsched.text_lines import MAX_LINE_BYTES, MAX_LINE_CHARS, TOO_LONG, shortened, text_lines
 
 DELIMITERS = ",;\t|"
 
-MAX_LINE_BYTES = 1 << 20
-"""What stands behind them in a line is not read, and the row is rejected."""
-
-_BLOCK_BYTES = 1 << 17
 _PLAIN_CHARS = 100_000  # shorter lines hold no field over the csv module's limit
 _MAX_ROW_LINES = 64  # lines that one row may span; a quote open for longer is a stray one
-_MAX_RAW_CHARS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +31,6 @@ class RowBlock:
     rows: list[list[str]]
     lines: Sequence[int]
     rejects: tuple[Reject, ...] = ()
-
-
-def text_lines(stream: BinaryIO) -> io.TextIOWrapper:
-    """The lines of a text file, each of bounded length (see `MAX_LINE_BYTES`).
-
-    Text is UTF-8, or UTF-16 with a byte-order mark; bytes that are neither become ``\\xNN``.
-    """
-    buffered = io.BufferedReader(_BoundedLines(stream), _BLOCK_BYTES)
-    is_utf16 = buffered.peek(2)[:2] in {b"\xff\xfe", b"\xfe\xff"}
-    encoding = "utf-16" if is_utf16 else "utf-8-sig"
-    return io.TextIOWrapper(buffered, encoding, "backslashreplace")
 
 
 class CsvRows:
@@ -142,11 +124,6 @@ def row_text(row: Iterable[str], delimiter: str) -> str:
     return shortened(line.getvalue())
 
 
-def shortened(text: str) -> str:
-    """Text of bounded length, for a reject."""
-    return text if len(text) <= _MAX_RAW_CHARS else f"{text[: _MAX_RAW_CHARS - 1]}…"
-
-
 def _plain(lines: list[str], first: int, delimiter: str) -> RowBlock:
     rows = list(csv.reader(lines, delimiter=delimiter))
     numbers: Sequence[int] = range(first, first + len(lines))
@@ -158,8 +135,8 @@ def _plain(lines: list[str], first: int, delimiter: str) -> RowBlock:
 
 def _cut(lines: list[str], delimiter: str) -> tuple[list[str], str]:
     """The fields of one row, or what is wrong with it."""
-    if len(lines) == 1 and len(lines[0]) >= MAX_LINE_BYTES:
-        return [], "the line is too long"
+    if len(lines) == 1 and len(lines[0]) >= MAX_LINE_CHARS:
+        return [], TOO_LONG
     try:
         rows = list(csv.reader(lines, delimiter=delimiter, strict=True))
     except csv.Error as e:
@@ -172,33 +149,3 @@ def _cut(lines: list[str], delimiter: str) -> tuple[list[str], str]:
 
 def _is_blank(row: list[str]) -> bool:
     return not row or (len(row) == 1 and not row[0].strip())
-
-
-class _BoundedLines(io.RawIOBase):
-    """The bytes of a stream, without what a line has beyond `MAX_LINE_BYTES`."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._line_bytes = 0  # of the line that is not ended yet
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        view = memoryview(buffer)
-        while block := self._stream.read(min(len(view), _BLOCK_BYTES)):
-            kept = self._bounded(block)
-            if kept:
-                view[: len(kept)] = kept
-                return len(kept)
-        return 0
-
-    def _bounded(self, block: bytes) -> bytes:
-        end = b"\n" if b"\n" in block else b"\r"
-        first = block.find(end)
-        room = max(MAX_LINE_BYTES - self._line_bytes, 0)
-        if first < 0:
-            self._line_bytes += len(block)
-            return block[:room]
-        self._line_bytes = len(block) - block.rfind(end) - 1
-        return block if first <= room else block[:room] + block[first:]

@@ -119,8 +119,12 @@ def _texts(column: Array) -> list[str]:
     """A column of Parquet as the text that a CSV would have."""
     import pyarrow
 
+    if pyarrow.types.is_floating(column.type):  # pandas' whole numbers, NaN where not known
+        from pyarrow import compute
+
+        column = compute.if_else(compute.is_nan(column), pyarrow.scalar(None, column.type), column)
     try:
-        if pyarrow.types.is_floating(column.type):  # pandas' whole numbers, some not known
+        if pyarrow.types.is_floating(column.type):
             column = column.cast(pyarrow.int64())
         texts = column.cast(pyarrow.string()).to_pylist()
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):

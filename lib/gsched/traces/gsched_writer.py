@@ -12,8 +12,8 @@ from typing import IO, Any, BinaryIO, cast
 
 from gsched.errors import UsageError
 from gsched.files import writing_whole
-from gsched.model.trace import ATTEMPT_FIELDS, AttemptColumns
-from gsched.traces.attempt_text import INTEGERS, texts_of
+from gsched.model.trace import ATTEMPT_FIELDS, INTEGER_FIELDS, AttemptColumns
+from gsched.traces.attempt_text import texts_of
 from gsched.traces.gsched_format import HEAD_LINE, METADATA_KEY, VERSION
 
 Write = Callable[[AttemptColumns], None]
@@ -78,7 +78,8 @@ def _parquet_writer(file: BinaryIO) -> Iterator[Write]:
     from pyarrow.parquet import ParquetWriter
 
     types = {
-        name: pyarrow.int64() if name in INTEGERS else pyarrow.string() for name in ATTEMPT_FIELDS
+        name: pyarrow.int64() if name in INTEGER_FIELDS else pyarrow.string()
+        for name in ATTEMPT_FIELDS
     }
     metadata = {METADATA_KEY: str(VERSION)}
     schema = pyarrow.schema(list(types.items()), metadata=metadata)
@@ -103,7 +104,7 @@ def _parquet_writer(file: BinaryIO) -> Iterator[Write]:
 
 def _cells(attempts: AttemptColumns, name: str) -> Any:
     values = attempts.column(name)
-    return values if name in INTEGERS else texts_of(name, values)
+    return values if name in INTEGER_FIELDS else texts_of(name, values)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from typing import BinaryIO
 from gsched.model.trace import Cells, ReadOptions, TraceChunk
 from gsched.traces.accounting import NEEDED, OTHERS, STATE_WORDS, TIMES, accounted
 from gsched.traces.table import Table, TableFormat, read_table
+from gsched.traces.workload import say_named_after_file
 
 _CLUSTERS = ("earth", "saturn", "uranus", "venus")
 
@@ -36,8 +37,10 @@ def read(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
 
 def _convert(table: Table) -> dict[str, Cells]:
     options = table.reading.options
+    cluster = options.cluster or _cluster(options.file_name)
+    say_named_after_file(table.reading, cluster)
     return {
-        **accounted(table, _FORMAT.name, options.cluster or _cluster(options.file_name)),
+        **accounted(table, _FORMAT.name, cluster),
         "tenant": table.texts("vc"),
         "name": table.texts("jobname"),
     }

@@ -9,8 +9,13 @@ A job id is a whole number below 2**63. Formats differ in what they give:
   that ids ascend with time. Rows that are equal in everything are counted, and the count goes into
   the hash: they stay distinct jobs, and reading the files again finds the same ids. Two *different*
   rows share an id only when they have the same second and the same 29 bits: with n jobs at one job
-  a second the probability is about n / 2**30. Equal rows are counted over the files of one import;
-  parts of one file that are imported by separate commands are taken to overlap.
+  a second the probability is about n / 2**30.
+
+Of two equal rows of a format without ids nothing tells whether they are two jobs or one job twice.
+So the files of ONE command are taken for parts of one file: equal rows in them are different jobs.
+A row that another command brings is taken for the same job as an equal one that is there. (A file
+that has the very content of another of the same command is read once.) Hence parts of one file
+must be imported by one command, and files that overlap by a command each.
 """
 
 from __future__ import annotations

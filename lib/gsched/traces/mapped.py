@@ -19,15 +19,17 @@ from gsched.json_stream import read_elements
 from gsched.model.history import Reject, Tres
 from gsched.model.job import JobState
 from gsched.model.trace import AttemptColumns, Cells, Constant, ReadOptions, TraceChunk
-from gsched.traces.cells import check_order, given
+from gsched.text_lines import MAX_LINE_CHARS, TOO_LONG, shortened, text_lines
+from gsched.traces.cells import Clock, Moments, check_order, given, settled
 from gsched.traces.column_map import Column, ColumnMap, compiled
-from gsched.traces.csv_rows import MAX_LINE_BYTES, CsvRows, shortened, text_lines
+from gsched.traces.csv_rows import CsvRows
 from gsched.traces.identity import cluster_of_file, content_ids, numbers_or_texts
 from gsched.traces.table import (
     Reading,
     Table,
     TableFormat,
     converted,
+    empty,
     normalised,
     read_rows,
     read_table,
@@ -55,6 +57,10 @@ def read(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
     if column_map.header is None:
         return read_table(stream, options, table_format)
     rows = CsvRows(stream, table_format.source_of(options))
+    line = rows.first_line()
+    if not line:
+        raise empty(options)
+    rows.push_back(line)
     delimiter = column_map.delimiter or ","
     return read_rows(rows, delimiter, column_map.header, options, table_format)
 
@@ -76,7 +82,7 @@ class _Mapped:
     def _columns(self, table: Table) -> dict[str, Cells]:
         told = {name: _values(name, c, table) for name, c in self._map.fields.items()}
         plain = {name: values for name, values in told.items() if name not in _DERIVED}
-        times = _times(told, table)
+        times = _times(told, table, self._map.clock)
         return {
             **plain,
             **times,
@@ -113,14 +119,21 @@ def _values(name: str, column: Column, table: Table) -> list[Any]:
         raise DataError(f"{name}: {e.message}") from None
 
 
-def _times(told: Mapping[str, list[Any]], table: Table) -> dict[str, list[int | None]]:
+def _times(
+    told: Mapping[str, list[Any]], table: Table, clock: Clock
+) -> dict[str, Sequence[int | None]]:
     """When jobs came, started and ended, from as much of it as the file has."""
     submits: list[Any] = list(given("submit_time", told["submit_time"]))
     nothing = [None] * table.count
     assumed: list[int | None] = [None] * table.count
-    runs, ends = told.get("duration_s", nothing), told.get("end_time")
+    runs = told.get("duration_s", nothing)
+    ends: Moments | None = told.get("end_time")
+    starts: Moments
+    if ends is not None and "start_time" not in told:
+        _, ends = settled(clock, submits, nothing, ends, nothing)
     if "start_time" in told:
-        starts = told["start_time"]
+        starts, told_ends = settled(clock, submits, told["start_time"], ends or nothing, runs)
+        ends = ends and told_ends
     elif "queueing_s" in told:
         starts = list(map(_sum, submits, told["queueing_s"]))
     elif ends is not None:
@@ -196,7 +209,7 @@ def _read_json(
     stream: BinaryIO, options: ReadOptions, table_format: TableFormat, essential: Sequence[str]
 ) -> Iterator[TraceChunk]:
     reading = Reading(options, {})
-    rows = _rows(stream)
+    rows = _rows(stream, options)
     has_rows = False
     while True:
         told, error = _some(rows, options.chunk_rows)
@@ -206,26 +219,33 @@ def _read_json(
         if told:
             yield _json_chunk(told, reading, table_format)
         if error is not None:
-            raise DataError(f"{options.file_name}: {error.message}")
+            raise error
         if not told:
             return
 
 
-def _rows(stream: BinaryIO) -> Iterator[tuple[int, Any, str]]:
+def _rows(stream: BinaryIO, options: ReadOptions) -> Iterator[tuple[int, Any, str]]:
     """(place, value, what is wrong) of each element of a list, or of each line."""
     peeked = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(_raw(stream))
     if peeked.peek(1).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        for place, value in enumerate(read_elements(peeked), start=1):
-            yield place, value, "" if isinstance(value, dict) else "no JSON object"
+        try:
+            for place, value in enumerate(read_elements(peeked), start=1):
+                yield place, value, "" if isinstance(value, dict) else "no JSON object"
+        except DataError as e:
+            raise DataError(f"{options.file_name}: {e.message}") from None
         return
+    is_empty = True
     for place, line in enumerate(text_lines(peeked), start=1):
         if line.strip():
+            is_empty = False
             yield place, *_line_value(line)
+    if is_empty:
+        raise empty(options)
 
 
 def _line_value(line: str) -> tuple[Any, str]:
-    if len(line) >= MAX_LINE_BYTES:
-        return line, "the line is too long"
+    if len(line) >= MAX_LINE_CHARS:
+        return line, TOO_LONG
     try:
         value = json.loads(line, strict=False)
     except (ValueError, RecursionError):

@@ -36,7 +36,7 @@ from gsched.traces.cells import check_order, given, is_missing
 from gsched.traces.csv_rows import DELIMITERS, CsvRows, split_line
 from gsched.traces.identity import job_id_of_text, texts_only
 from gsched.traces.resources import shared_tres, whole
-from gsched.traces.table import Table, TableFormat, normalised, read_rows
+from gsched.traces.table import Table, TableFormat, empty, normalised, read_rows
 
 NAME = "pai"
 
@@ -73,6 +73,8 @@ def read(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
     """
     rows = CsvRows(stream, f"{NAME}:{options.file_name}")
     line = rows.first_line()
+    if not line:
+        raise empty(options)
     delimiter, fields = _cut(line)
     table_format = _by_header(fields)
     names = tuple(fields)

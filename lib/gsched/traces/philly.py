@@ -9,8 +9,9 @@ Workloads", USENIX ATC 2019. The CSV that goes around (artifacts of Sia, SOSP 20
 - ``cluster``: the virtual cluster → tenant. A text: ``6214e9`` is no number.
 
 It has neither job ids nor users, states or start times. Ids are made of the content
-(`gsched.traces.identity`); jobs are taken to start when they are submitted, and to have completed.
-A file that begins with ``[`` is the log (`gsched.traces.philly_log`), which tells all of it.
+(`gsched.traces.identity`: the files of one command are parts of one file); jobs are taken to start
+when they are submitted, and to have completed. A file that begins with ``[`` is the log
+(`gsched.traces.philly_log`), which tells all of it.
 """
 
 from __future__ import annotations

@@ -6,16 +6,18 @@ and ``attempts``, each with ``start_time``, ``end_time`` and, in ``detail``, the
 of every server. Other members stay in `extra`.
 
 Each attempt is a row; a job that was never scheduled is one, without a start. An attempt but the
-last was tried again: REQUEUED; the next one is submitted when it ends. As the publication says, a
-job whose last attempt has no end was still running. Ids are hashed and so have nothing in common
-with those of the CSV: a history should hold one of the two.
+last was tried again: REQUEUED; the next one is submitted when it ends. Attempts are told apart by
+their submit times: one that would be submitted in the second of the one before is submitted, and if
+need be started, a second later. As the publication says, a job whose last attempt has no end was
+still running. Ids are hashed and so have nothing in common with those of the CSV: a history should
+hold one of the two.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any, BinaryIO
 
 from gsched.errors import DataError
@@ -23,12 +25,13 @@ from gsched.json_stream import read_elements
 from gsched.model.history import AttemptRecord, Reject
 from gsched.model.job import JobState
 from gsched.model.trace import ReadOptions, TraceChunk, columns_of
+from gsched.text_lines import shortened
 from gsched.traces.cells import Clock, check_order, json_rows, shown, state_of
-from gsched.traces.csv_rows import shortened
 from gsched.traces.identity import job_id_of_text
 
 _SOURCE = "philly"
 _KNOWN = ("jobid", "user", "vc", "status", "submitted_time", "attempts")
+_Span = tuple[int | None, int | None]
 _state = state_of({"pass": JobState.COMPLETED, "killed": JobState.CANCELLED})
 
 
@@ -66,9 +69,9 @@ def _attempts(job: Any, clock: Clock, cluster: str) -> list[AttemptRecord]:
     if not told["jobid"] or not told["submitted_time"]:
         raise DataError("no jobid or submitted_time")
     runs = _objects(job, "attempts")
-    spans = [(_time(clock, run, "start_time"), _time(clock, run, "end_time")) for run in runs]
-    submits = _submits(_time(clock, job, "submitted_time") or 0, spans)
-    check_order(submits[: len(spans)], *([span[i] for span in spans] for i in (0, 1)))
+    submitted = _time(clock, job, "submitted_time") or 0
+    told_spans = [(_time(clock, run, "start_time"), _time(clock, run, "end_time")) for run in runs]
+    submits, spans = _distinct(*_in_order(submitted, told_spans, clock))
     others = {_storable(name): [json.dumps(job[name])] for name in job if name not in _KNOWN}
     status = _state(told["status"] or "")
     records = []
@@ -101,13 +104,45 @@ def _attempts(job: Any, clock: Clock, cluster: str) -> list[AttemptRecord]:
     return records
 
 
-def _submits(submitted: int, spans: Sequence[tuple[int | None, int | None]]) -> list[int]:
-    """When each attempt was submitted: after the first, when the one before ended."""
+def _in_order(submitted: int, told: Sequence[_Span], clock: Clock) -> tuple[list[int], list[_Span]]:
+    """When each attempt was submitted (after the first: when the one before ended) and ran.
+
+    A local time that occurs twice is the second one where the first is too early. Raises DataError
+    where the attempts are in no order.
+    """
+    spans: list[_Span] = []
+    latest = submitted
+    for start, end in told:
+        start = _not_before(latest, start, clock)
+        latest = latest if start is None else start
+        end = _not_before(latest, end, clock)
+        latest = latest if end is None else end
+        spans.append((start, end))
     submits = [submitted]
     for (_, end), (start, _) in pairwise(spans):
         known = [time for time in (end, start) if time is not None]
-        submits.append(max(submits[-1] + 1, min(known, default=0)))
-    return submits
+        submits.append(min(known, default=submits[-1]))
+    check_order(submits[: len(spans)], *([span[i] for span in spans] for i in (0, 1)))
+    if any(later < earlier for earlier, later in pairwise(submits)):
+        raise DataError("an attempt starts before the one before it is submitted")
+    return submits, spans
+
+
+def _not_before(earliest: int, moment: int | None, clock: Clock) -> int | None:
+    second = clock.other(moment)
+    is_too_early = moment is not None and moment < earliest
+    return second if is_too_early and second is not None and second >= earliest else moment
+
+
+def _distinct(submits: Sequence[int], spans: Sequence[_Span]) -> tuple[list[int], list[_Span]]:
+    """The attempts, moved by a second where two would have been submitted in the same."""
+    apart = list(accumulate(submits, lambda before, submit: max(before + 1, submit)))
+    moved: list[_Span] = []
+    for (start, end), submit in zip(spans, apart, strict=False):
+        start = start if start is None else max(start, submit)
+        end = end if end is None else max(end, submit if start is None else start)
+        moved.append((start, end))
+    return apart, moved
 
 
 def _servers(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from gsched.errors import DataError, PermissionDeniedError, UnavailableError, UsageError
+from gsched.files import keeping_a_copy
 from gsched.traces import archives
 from gsched.traces.archives import DamagedError
 
@@ -90,13 +91,17 @@ def open_trace(path: str) -> TraceStream:
 def spooled(stream: IO[bytes]) -> Iterator[IO[bytes]]:
     """All of a stream in a temporary file, for what must be read from its end."""
     with ExitStack() as stack:
-        try:
+        with keeping_a_copy():
             copy = stack.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, copy)
             copy.seek(0)
-        except OSError as e:
-            raise UnavailableError(f"cannot keep a temporary copy: {e.strerror}") from e
         yield copy
+
+
+def flows(path: str) -> bool:
+    """Whether what `open_trace` takes can be read only once: standard input, a pipe."""
+    file = Path(path)
+    return path == STDIN or file.is_fifo() or file.is_char_device() or file.is_socket()
 
 
 def file_stem(path: str) -> str:

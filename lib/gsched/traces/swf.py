@@ -15,6 +15,8 @@ is not known; ``;`` begins a comment. Times count from the header's UnixStartTim
   partial executions (status 2, 3, 4). The first is the job, the others are skipped, as the standard
   asks of those who study workloads.
 - Fields that gsched has no place for, and those behind the 18th, are kept in `extra`.
+- A file has one header. Where a second one that says otherwise follows rows, two logs were put
+  together, whose job numbers would be taken for the same jobs: it is refused from that line on.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ from gsched.errors import DataError
 from gsched.model.history import Reject, Tres
 from gsched.model.job import JobState
 from gsched.model.trace import AttemptColumns, Cells, Constant, ReadOptions, TraceChunk
+from gsched.text_lines import MAX_LINE_CHARS, TOO_LONG, shortened, text_lines
 from gsched.traces.cells import MAX_TIME, number_of, shown
-from gsched.traces.csv_rows import MAX_LINE_BYTES, shortened, text_lines
 from gsched.traces.identity import cluster_of_file
-from gsched.traces.table import Reading, Table, TableFormat, converted
+from gsched.traces.table import Reading, Table, TableFormat, converted, empty
+from gsched.traces.workload import say_named_after_file
 
 FIELDS = (
     "job_number",
@@ -81,13 +84,21 @@ _TOLD = frozenset(
 
 
 def read(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
-    """The jobs of one file. Raises DataError when none of its first rows has 18 fields."""
+    """The jobs of one file.
+
+    Raises DataError when none of its first rows has 18 fields, for an empty file, and for a second
+    log behind the first, after the rows before it.
+    """
     log = _Log(options)
     lines = text_lines(stream)
     first = 1
     while block := list(islice(lines, options.chunk_rows)):
         yield log.chunk(block, first)
         first += len(block)
+        if log.fault is not None:
+            raise log.fault
+    if log.is_blank:
+        raise empty(options)
 
 
 class _Rows:
@@ -110,11 +121,15 @@ class _Log:
         self._format = TableFormat("swf", FIELDS, (), self._columns)
         self._reading = Reading(options, {})
         self._cluster = cluster_of_file(options, "swf")
+        say_named_after_file(self._reading, self._cluster)
         self._start_time = 0
         self._names: dict[tuple[str, int], str] = {}
         self._header: list[str] = []
         self._has_rows = False
         self._last_job = ""
+        self._computer = ""
+        self.is_blank = True  # nothing but blank lines so far
+        self.fault: DataError | None = None  # what ends the reading
 
     def chunk(self, block: Sequence[str], first: int) -> TraceChunk:
         """The jobs of some lines; `first` is the number of the first of them."""
@@ -124,12 +139,15 @@ class _Log:
             fields = text.split()
             if not fields:
                 continue
+            self.is_blank = False
             if fields[0].startswith(";"):
-                self._take_comment(text)
+                self._take_comment(text, line, is_late=self._has_rows or num_rows > 0)
+                if self.fault is not None:
+                    break
                 continue
             num_rows += 1
-            if len(text) >= MAX_LINE_BYTES:
-                rows.reject(line, "the line is too long", fields)
+            if len(text) >= MAX_LINE_CHARS:
+                rows.reject(line, TOO_LONG, fields)
             elif len(fields) < len(FIELDS):
                 reason = f"{len(fields)} fields where SWF has {len(FIELDS)}"
                 rows.reject(line, reason, fields)
@@ -142,17 +160,31 @@ class _Log:
         rejects = tuple(sorted(rows.rejects, key=lambda reject: reject.line))
         return TraceChunk(attempts, rejects, num_rows, num_partial, self._reading.new_notes())
 
-    def _take_comment(self, text: str) -> None:
+    def _take_comment(self, text: str, line: int, *, is_late: bool) -> None:
         match = _HEADER.match(text)
-        if match is None or self._has_rows:
+        if match is None:
             return
         key, told = match[1], match[2].strip()
+        before = self._start_time, self._computer, dict(self._names)
         if key == "UnixStartTime" and (start := number_of(told)) is not None:
             self._start_time = int(start)
+        if key == "Computer":
+            self._computer = told
         if key in ("Queue", "Partition") and (named := _NAMED.match(told)):
             self._names[key.lower(), int(named[1])] = named[2]
-        if key in _TOLD and told:
+        if is_late:
+            if before != (self._start_time, self._computer, self._names):
+                self._start_time, self._computer, self._names = before
+                self.fault = self._second_header(line, f"{key}: {shown(told)[1:-1]}")
+        elif key in _TOLD and told:
             self._header.append(f"{key}: {shown(told)[1:-1]}")
+
+    def _second_header(self, line: int, told: str) -> DataError:
+        return DataError(
+            f"{self._reading.options.file_name}: line {line} begins another log ({told}): its jobs "
+            "have the numbers of other jobs",
+            "split the file there, and import each log under a --cluster of its own",
+        )
 
     def _check_is_swf(self, rows: _Rows, num_rows: int) -> None:
         if num_rows and not self._has_rows:

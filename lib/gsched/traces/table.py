@@ -200,6 +200,8 @@ def header_of(
     line: str, table_format: TableFormat, options: ReadOptions
 ) -> tuple[str, tuple[str, ...]]:
     """The delimiter and the names of the columns, in lower case."""
+    if not line:
+        raise empty(options)
     ways = [(d, [normalised(n) for n in split_line(line, d)]) for d in DELIMITERS]
     delimiter, names = max(ways, key=lambda way: len(set(way[1]) & set(table_format.needed)))
     missing = [name for name in table_format.needed if name not in names]
@@ -219,6 +221,11 @@ def header_of(
     if twice:
         raise DataError(f"{options.file_name}: column {twice[0]} stands twice in its header")
     return delimiter, _distinct(names)
+
+
+def empty(options: ReadOptions) -> DataError:
+    """What is wrong with a file in which nothing is, not even a header."""
+    return DataError(f"{options.file_name} is empty")
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:

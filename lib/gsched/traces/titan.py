@@ -20,7 +20,7 @@ from gsched.model.trace import Cells, Constant, ReadOptions, TraceChunk
 from gsched.traces.cells import given
 from gsched.traces.identity import cluster_of_file, texts_only
 from gsched.traces.table import Table, TableFormat, read_table
-from gsched.traces.workload import say_relative
+from gsched.traces.workload import say_named_after_file, say_relative
 
 
 def read(stream: BinaryIO, options: ReadOptions) -> Iterator[TraceChunk]:
@@ -33,9 +33,11 @@ def _convert(table: Table) -> dict[str, Cells]:
     submits = reading.seconds.column("submission_time", table.cells("submission_time"))
     job_ids, source_ids = texts_only(table.ids("name"))
     say_relative(reading)
+    cluster = cluster_of_file(reading.options, _FORMAT.name)
+    say_named_after_file(reading, cluster)
     reading.note("the file has no run times: its jobs are stored as PENDING")
     return {
-        "cluster": Constant(cluster_of_file(reading.options, _FORMAT.name)),
+        "cluster": Constant(cluster),
         "source": Constant(_FORMAT.name),
         "job_id": job_ids,
         "source_id": source_ids,

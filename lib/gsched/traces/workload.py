@@ -44,6 +44,15 @@ def say_relative(reading: Reading) -> None:
     reading.note("times count from the beginning of the trace: they are stored from epoch 0")
 
 
+def say_named_after_file(reading: Reading, cluster: str) -> None:
+    """That the same jobs are others under another name of their file."""
+    if reading.options.cluster is None:
+        reading.note(
+            f"cluster {cluster} is named after the file (its folder): read from standard input or "
+            f"under another name, it needs --cluster {cluster} to be the same jobs"
+        )
+
+
 def disagreeing(table: Table, derived: Mapping[str, Sequence[int | None]]) -> dict[str, list[str]]:
     """Columns that follow from others, where they say something else; they go into `extra`.
 
@@ -104,8 +113,10 @@ def identity(
     reading = table.reading
     ids = table.ids("job_id")
     job_ids, source_ids = texts_only(ids) if has_text_ids else numbers_or_texts(ids)
+    cluster = cluster_of_file(reading.options, format_name)
+    say_named_after_file(reading, cluster)
     return {
-        "cluster": Constant(cluster_of_file(reading.options, format_name)),
+        "cluster": Constant(cluster),
         "source": Constant(format_name),
         "job_id": job_ids,
         "source_id": source_ids,

@@ -322,6 +322,7 @@ steps = _table(
     Column("num_tasks", BigInteger),
     Column("cpu_time_s", Double),
     Column("max_rss_bytes", BigInteger),
+    Column("rss_bytes", BigInteger),
     Column("gpu_utilization_pct", Double),
     Column("gpu_mem_bytes", BigInteger),
     PrimaryKeyConstraint("attempt_id", "step"),

@@ -2,4 +2,4 @@
 SELECT phase, COUNT(*) AS jobs, COUNT(gpu_time_s) AS gpu_time_jobs, SUM(gpu_time_s) AS gpu_time_s
 FROM jobs
 GROUP BY phase
-ORDER BY COUNT(*) DESC, phase
+ORDER BY COUNT(*) DESC, COALESCE(phase, '')

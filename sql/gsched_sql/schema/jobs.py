@@ -159,6 +159,7 @@ steps = table(
     Column("num_tasks", BigInteger, doc="tasks"),
     Column("cpu_time_s", Double, doc="CPU-seconds used (user and system)"),
     Column("max_rss_bytes", BigInteger, doc="largest resident set of one task"),
+    Column("rss_bytes", BigInteger, doc="sum of all tasks' largest resident sets"),
     Column("gpu_utilization_pct", Double, doc="mean GPU utilisation, where Slurm gathers it"),
     Column("gpu_mem_bytes", BigInteger, doc="largest GPU memory of one task, where gathered"),
     PrimaryKeyConstraint("attempt_id", "step"),

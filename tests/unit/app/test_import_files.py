@@ -178,6 +178,14 @@ def test_a_changed_file_or_other_options_begin_anew(history, tmp_path):
         assert import_files(again, history).total.earlier == 0
 
 
+def test_another_gsched_begins_anew(history, tmp_path, monkeypatch):
+    path = written(tmp_path / "a", 10)
+    with pytest.raises(ImportInterrupted):
+        import_files(order(path), history, stops_after(2))
+    monkeypatch.setattr(module, "__version__", "another")
+    assert import_files(order(path), history).total.earlier == 0
+
+
 def test_the_same_content_is_read_once_however_it_is_packed(history, tmp_path):
     path, packed = written(tmp_path / "a", 5), tmp_path / "b.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))

@@ -145,6 +145,23 @@ def test_jobcomps_file_is_read_once_and_again_only_with_since(history):
     assert again.rejected_new == 0
 
 
+def test_a_forged_record_in_jobcomps_file_changes_nothing(history, tmp_path):
+    path = tmp_path / "jobcomp.txt"
+    shutil.copy(JOBCOMP, path)
+    cluster = Cluster(jobcomp=path)
+    run(cluster, history)
+    jobs = history.jobs(HistoryFilter())
+    true = next(
+        line for line in path.read_text("utf-8", "replace").splitlines() if "JobId=8 " in line
+    )
+    with path.open("a") as file:
+        file.write(true.replace("JobState=COMPLETED", "JobState=FAILED") + "\n")
+    second = dict(run(cluster, history).sources)["jobcomp"]
+    assert (second.rows_in, second.rejected_new, second.attempts_updated) == (1, 1, 0)
+    assert history.jobs(HistoryFilter()) == jobs
+    assert "twice" in history.rejects()[0].reason
+
+
 def test_the_first_sacct_reads_the_days_that_count_and_the_next_only_what_is_new(history):
     cluster = Cluster(slurmdbd=True)
     run(cluster, history)

@@ -84,7 +84,7 @@ def test_what_requeues_have_lost_is_counted_and_not_mixed_in(report):
     assert (job.lost_s, job.lost_gpu_time_s) == (4, 8)
     assert (job.cpu_available_s, job.cpu_time_s) == (8, pytest.approx(2.89))
     assert job.queueing_s == 11
-    document = job.document()
+    (document,) = report("79").document()["jobs"]
     assert document["submit_time"] < document["start_time"] - 11
     assert (
         "0:04, 0.00222 GPU-hours in 1 earlier attempt (1 REQUEUED)" in lines(report("79"))["lost"]
@@ -104,7 +104,10 @@ def test_unmeasured_is_unknown(report):
 def test_a_job_that_never_ran_has_no_ratios(report):
     (job,) = report("87").jobs
     assert (job.cpu_efficiency, job.gpu_time_s, job.unused_limit_s) == (None, 0, None)
-    assert lines(report("87"))["ran"] == "never"
+    text = lines(report("87"))
+    assert text["ran"] == "never"
+    assert "held" not in text
+    assert text["asked for"].startswith("1 node, ")
 
 
 def test_a_job_that_ended_at_once_divides_by_nothing(report):

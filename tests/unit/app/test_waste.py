@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gsched.app.usage import efficiency
+from gsched.app.efficiency import efficiency
 from gsched.app.waste import findings, wasted
 from gsched.model.job import JobState
 from gsched.slurm.parse_usage import StepUsage, UsageRecord
@@ -59,7 +59,7 @@ def test_a_cancelled_job_is_told_and_not_counted():
 
 
 def test_a_requeued_job():
-    first = record(state=JobState.REQUEUED, state_text="NODE_FAIL", elapsed_s=1800)
+    first = record(state=JobState.NODE_FAIL, state_text="PENDING", elapsed_s=1800)
     (waste,) = found(first, record(submit_time=9))
     assert (waste.code, waste.gpu_time_s, waste.cpu_time_s) == ("requeued", HOUR, 4 * HOUR)
     assert "1 earlier attempt (1 NODE_FAIL)" in waste.words

@@ -192,6 +192,28 @@ def test_an_endless_record_does_not_swallow_the_file():
     assert sum(len(r.raw) for r in parsed.rejects) >= len(data) - len(line(7))
 
 
+@pytest.mark.parametrize("length", [1023, 1024])
+def test_a_record_that_slurm_has_cut_short_does_not_take_the_next_with_it(length):
+    cut = line(8, "x" * 1500)[:length]
+    parsed = parse_jobcomp(line(7) + cut + cut + line(9) + line(10), "c")
+    assert [r.job_id for r in parsed.records] == [7, 9, 10]
+    assert [r.raw.encode() for r in parsed.rejects] == [cut, cut]
+    assert {r.reason.partition(",")[0] for r in parsed.rejects} == {"cut short by Slurm"}
+    broken = parse_jobcomp(cut + line(9, TimeLimit="?") + line(10), "c")
+    assert [r.job_id for r in broken.records] == [10]
+
+
+def test_what_only_looks_like_the_seam_of_a_cut_record_is_not_believed():
+    """A record in a name is none, unless it stands where Slurm would have cut."""
+    forged = line(77).decode().rstrip("\n")
+    for name in (f"x {forged}", "x" * 1000 + " " + forged):
+        parsed = parse_jobcomp(line(18, name) + line(19), "c")
+        assert [r.job_id for r in parsed.records] == [19]
+    # nor behind a record that is whole
+    whole = line(1) + line(2, "y" * (1023 - 2 * len(line(1)) + len(line(1, "")) - 1) + forged)
+    assert 77 not in {r.job_id for r in parse_jobcomp(whole + line(3), "c").records}
+
+
 # Reading on ------------------------------------------------------------------------------------
 
 

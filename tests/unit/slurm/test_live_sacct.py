@@ -22,6 +22,7 @@ STEP = VALUES | {
     "JobID": "7.batch", "JobIDRaw": "7.batch", "JobName": "batch", "TotalCPU": "00:01.250",
     "MaxRSS": "4096", "NTasks": "1", "TRESUsageInAve": "gres/gpuutil=37",
     "TRESUsageInMax": "gres/gpumem=1024",
+    "TRESUsageInTot": "mem=6144",
 }  # fmt: skip
 JOB = (
     '{"jobs": [{"job_id": 7, "cluster": "c", "name": "x", "state": {"current": ["COMPLETED"]},'
@@ -30,7 +31,7 @@ JOB = (
     f'{T0}, "end": {T0 + 9}, "total": {{"seconds": 1, "microseconds": 250999}}}}, "tasks": '
     '{"count": 1}, "tres": {"requested": {"max": [{"type": "mem", "count": 4096}, {"type": "gres",'
     '"name": "gpumem", "count": 1024}], "average": [{"type": "gres", "name": "gpuutil", "count": '
-    "37}]}}}]}]}"
+    '37}], "total": [{"type": "mem", "count": 6144}]}}}]}]}'
 )
 
 
@@ -66,7 +67,8 @@ def test_the_same_by_text_and_json_with_and_without_steps(as_json, keeps_steps):
     assert (record.job_id, record.num_gpus, record.end_time) == (7, 0, T0 + 9)
     wanted = StepRecord(
         "c", 7, None, None, T0, "batch", JobState.COMPLETED, "batch", T0, T0 + 9,
-        num_tasks=1, cpu_time_s=1.25, max_rss_bytes=4096, gpu_utilization_pct=37.0,
+        num_tasks=1, cpu_time_s=1.25, max_rss_bytes=4096, rss_bytes=6144,
+        gpu_utilization_pct=37.0,
         gpu_mem_bytes=1024,
     )  # fmt: skip
     assert batch.steps == ((wanted,) if keeps_steps else ())

@@ -312,12 +312,21 @@ def test_parts_of_arrays_and_het_jobs():
     waiting = ATTEMPT | whole | {"state": {"current": ["PENDING"]}}
     batch = parse_sacct_json(document(waiting), counts_gpus=True)
     assert (batch.records, batch.rows_in, batch.rows_skipped) == ((), 1, 1)
-    attempt = attempt_of(**whole, state={"current": ["CANCELLED"]})  # it ended as a whole
-    assert (attempt.job_id, attempt.array_task, attempt.extra) == (7, None, '{"array_tasks":"1-9"}')
-    for mask, tasks in (("0x3FE", "1-9"), ("0x49", "0,3,6"), ("0x1%2", "0")):  # as 22.05 writes it
-        whole["array"]["task"] = mask
-        attempt = attempt_of(**whole, state={"current": ["CANCELLED"]})
-        assert json.loads(attempt.extra) == {"array_tasks": tasks}
+    # ended as a whole: each task is an attempt
+    ended = ATTEMPT | {"state": {"current": ["CANCELLED"]}, "nodes": "None assigned"}
+    for written, tasks in (  # the last three as 22.05 writes it
+        ("1-9", [1, 2, 3, 4, 5, 6, 7, 8, 9]), ("0x3E", [1, 2, 3, 4, 5]), ("0x49", [0, 3, 6]),
+        ("0x1%2", [0]),
+    ):  # fmt: skip
+        whole["array"]["task"] = written
+        batch = parse_sacct_json(document(ended | whole), counts_gpus=True)
+        assert [(r.job_id, r.array_task, r.extra) for r in batch.records] == [
+            (7, task, None) for task in tasks
+        ]
+        assert (batch.rows_in, batch.rows_skipped) == (len(tasks), 0)
+    whole["array"]["task"] = "0-10000"
+    large = attempt_of(**whole, state={"current": ["CANCELLED"]})
+    assert (large.array_task, json.loads(large.extra)) == (None, {"array_tasks": "0-10000"})
 
 
 def test_an_attempt_that_cannot_be_understood_is_counted():

@@ -3,8 +3,12 @@ of, and text and JSON say the same."""
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
+import tempfile
+import tracemalloc
 from collections import Counter
 from dataclasses import fields, replace
 from datetime import UTC
@@ -14,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from support.shared import SHARED, needs_shared
 
-from gsched.errors import DataError
+from gsched.errors import DataError, UnavailableError
 from gsched.model.history import AttemptRecord, Tres
 from gsched.model.job import JobState
 from gsched.model.trace import ReadOptions
@@ -103,13 +107,68 @@ def test_what_a_file_lacks_is_named(header, missing):
         chunks_of(f"{header}\n{row()}\n")
 
 
-def test_a_file_may_be_empty_have_a_bom_windows_ends_and_headers_in_its_middle():
-    assert chunks_of("") == chunks_of("\n\n") == []
+def test_a_file_may_not_be_empty_may_have_a_bom_windows_ends_and_headers_in_its_middle():
+    for empty in ("", "\n\n"):
+        for reader in (read_text, read_json):
+            with pytest.raises(DataError, match=r"saved.txt is empty"):
+                chunks_of(empty, reader)
     text = "\ufeff" + text_of(row(), "", HEADER, row("8")).replace("\n", "\r\n")
     assert [r.job_id for r in attempts_of(text)] == [7, 8]
     assert (
         attempts_of(text_of(row(name="x")).encode().replace(b"|x|", b"|\xff|"))[0].name == "\ufffd"
     )
+
+
+def test_text_may_be_utf_16():
+    text = text_of(row(name="näme\n|x"), row("8"))
+    assert [r.name for r in attempts_of(text.encode("utf-16"))] == ["näme\n|x", "train"]
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e9", "\U0001f525"])
+def test_a_line_is_bounded(letter):
+    text = text_of(row("6"), row(name=letter * 2**20), row("8", name="a\nb"))
+    (chunk,) = chunks_of(text)
+    assert [r.job_id for r in chunk.attempts.records()] == [6, 8]
+    (reject,) = chunk.rejects
+    assert (reject.line, reject.reason) == (3, "the line is too long")
+    assert len(reject.raw) < 5000
+
+
+class Endless:
+    """Some bytes, and then a line of 64 MiB."""
+
+    def __init__(self, head):
+        self.head, self.left = io.BytesIO(head), 2**26
+
+    def read(self, size):
+        if data := self.head.read(size):
+            return data
+        taken = min(size, self.left)
+        self.left -= taken
+        return b"x" * taken
+
+
+def test_an_endless_line_takes_no_memory():
+    stream = Endless(text_of(row()).encode() + b"8|")
+    tracemalloc.start()
+    try:
+        chunks = list(read_text(stream, options(counts_gpus=True)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert stream.left == 0
+    assert [reject.line for chunk in chunks for reject in chunk.rejects] == [3]
+    assert peak < 2**25 + 2**24  # of which 16 MiB are kept to be read again
+
+
+def test_another_header_in_the_middle_is_told_as_one():
+    other = "JobID|State|Submit"
+    found = rejects_of(text_of(row("6"), other, row("8")))
+    assert [line for line, _ in found] == [3]
+    assert found[0][1].startswith("it looks like another header (JobID, State, Submit)")
+    same_width = "|".join(reversed(HEADER.split("|")))
+    ((_, why),) = rejects_of(text_of(row("6"), same_width))
+    assert why.startswith("it looks like another header (NodeList, AllocTRES, ")
 
 
 NAMES = ["two\nlines", "a|b", "|", "\n", "x\n\ny", "a|b\nc|d", "7|c|ann", " lead", "名|前\n🔥"]
@@ -147,12 +206,12 @@ def test_what_is_not_understood_is_kept_with_its_line():
     bad = text_of(row("seven"), row(state=""), row(Submit="Unknown"), row(Start="soon"), row("9"),
                   row(tres="cpu"))  # fmt: skip
     chunk, = chunks_of(bad)  # fmt: skip
-    assert [record.job_id for record in chunk.attempts.records()] == [7, 9]  # no state is UNKNOWN
+    assert [record.job_id for record in chunk.attempts.records()] == [9]
     assert [(r.line, r.source) for r in chunk.rejects] == [
-        (n, "sacct:saved.txt") for n in (2, 4, 5, 7)
+        (n, "sacct:saved.txt") for n in (2, 3, 4, 5, 7)
     ]
     reasons = [r.reason for r in chunk.rejects]
-    assert [words for words in ("not a job id", "no submit", "not", "TRES") if
+    assert [words for words in ("not a job id", "no state", "no submit", "not", "TRES") if
             not any(words in reason for reason in reasons)] == []  # fmt: skip
     assert chunk.rejects[0].raw == row("seven")
 
@@ -190,14 +249,23 @@ def test_states_times_memory_and_ids_of_old_and_new_releases():
 def test_arrays_het_jobs_and_requeues():
     found = attempts_of(text_of(
         row("7_3"), row("8+1"), row("7_[4-9%2]", state="PENDING"), row("9", state="REQUEUED"),
-        row("9", Submit=str(T0 + 500)), row("10_[1-5]", state="CANCELLED by 5", NodeList=""),
+        row("9", Submit=str(T0 + 500)), row("10_[1-2,5]", state="CANCELLED by 5", NodeList=""),
     ))  # fmt: skip
     assert [(r.job_id, r.array_task, r.het_offset) for r in found] == [
-        (7, 3, None), (8, None, 1), (9, None, None), (9, None, None), (10, None, None),
+        (7, 3, None), (8, None, 1), (9, None, None), (9, None, None),
+        (10, 1, None), (10, 2, None), (10, 5, None),
     ]  # fmt: skip
     assert [r.submit_time for r in found[2:4]] == [T0, T0 + 500]
-    # an array that ended as a whole is one row of sacct, and one attempt
-    assert (found[4].extra, found[4].start_time) == ('{"array_tasks":"1-5"}', None)
+    # an array that ended as a whole is one row of sacct, and an attempt of each task
+    assert {(r.state, r.extra, r.start_time) for r in found[4:]} == {
+        (JobState.CANCELLED, None, None)
+    }
+    for odd in (  # too many, and one that a site's own script has put together: it has run
+        row("10_[0-10000]", state="CANCELLED by 5", NodeList=""),
+        row("10_[0-10000]", state="TIMEOUT"),
+    ):
+        (whole,) = attempts_of(text_of(odd))
+        assert (whole.array_task, whole.extra) == (None, '{"array_tasks":"0-10000"}')
 
 
 def test_fields_without_a_place_are_kept_under_sacct_s_names():
@@ -216,6 +284,15 @@ def test_gpus_are_counted_where_any_job_of_the_file_has_some():
     assert any("numbers of GPUs are not known" in note for note in chunk.notes)
     found = attempts_of(text_of(*[without] * 50, row("8")), chunk_rows=10)
     assert [r.num_gpus for r in found] == [0] * 50 + [2]
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_is_said_of_gpus_is_believed(counted):
+    plain = document(job(tres={"allocated": []}))
+    for text, reader in ((text_of(row(tres="cpu=4")), read_text), (plain, read_json)):
+        (chunk,) = chunks_of(text, reader, counts_gpus=counted)
+        assert chunk.attempts.column("num_gpus") == [0 if counted else None]
+        assert any("GPUs are not known" in note for note in chunk.notes) is not counted
 
 
 def test_the_cluster_is_the_one_named_or_the_file_s_or_none_of_the_site_s():
@@ -499,3 +576,23 @@ def test_totals_of_a_site_s_log():
     assert {r.num_gpus for r in found} == {None}
     ends = [r.end_time for r in found]
     assert any(later < earlier for earlier, later in pairwise(ends))  # in no order
+
+
+def test_gpus_are_those_of_the_tres_before_those_of_the_gres():
+    header = f"{HEADER}|AllocGRES"
+    rows = [row("7", AllocGRES="gpu:8"), row("8", tres="", AllocGRES="gpu:8")]
+    found = attempts_of(text_of(*rows, header=header))
+    assert [record.num_gpus for record in found] == [2, 8]
+
+
+def test_a_full_temporary_folder_is_named(monkeypatch, tmp_path):
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(UnavailableError, match=f"{tmp_path}: No space left") as caught:
+        attempts_of(text_of(row()))
+    assert "TMPDIR" in caught.value.hint
+    assert caught.value.exit_code == 69

@@ -11,6 +11,8 @@ from support.history import attempt, batch, url_of
 from support.whole_history import fill
 
 from gsched.errors import ConfigError
+from gsched.model.jobid import parse_job_id
+from gsched.model.past import HistoryFilter
 from gsched.model.phases import NO_RULES, PhaseRule, PhaseRules
 from gsched_sql import History, maintenance
 from gsched_sql.engine import open_engine, writing
@@ -57,6 +59,11 @@ def test_nothing_is_wrong_with_what_gsched_writes_on_any_engine(database_url):
     assert report.rows["jobs"] == 32
     assert (found["rejects"].count, found["rejects"].examples) == (1, ("x: 1",))
     assert found["conflicts"].count == 3  # tenant, partition and signal of one attempt
+    disputed = {example.rpartition(", of job ")[2] for example in found["conflicts"].examples}
+    assert len(disputed) == 1
+    with History.open(database_url) as history:
+        wanted = HistoryFilter.of_job(parse_job_id(*disputed))
+        assert history.jobs(wanted)  # as `gsched history -j` shows it
 
 
 DAMAGE = {
@@ -78,7 +85,7 @@ DAMAGE = {
     "lease": ["UPDATE leases SET state = 'saved'"],
     "derived": ["UPDATE derivations SET digest = 'x' WHERE name = 'phase'"],
     "unused": ["INSERT INTO node_lists VALUES (99, 'd', 'n99')"],
-    "half-pruned": ["INSERT INTO prune_marks VALUES (1, 12000)"],
+    "prunable": ["INSERT INTO prune_marks VALUES (1, 12000)"],
     "unknown-job": ["UPDATE actions SET job_id = 12345 WHERE id = 1"],
     "times": ["UPDATE attempts SET start_time = 5, end_time = 3 WHERE job_id = 101"],
 }

@@ -40,6 +40,16 @@ def test_every_example_runs(ask):
         ask(name)
 
 
+def test_the_named_queries_of_the_manual_run_as_they_are_printed(database_url):
+    queries = documentation.queries()
+    assert set(queries) >= {"phases", "states", "totals"}
+    engine = open_engine(database_url)
+    for query in queries.values():
+        with reading(engine) as conn:
+            conn.exec_driver_sql(query)
+    engine.dispose()
+
+
 def test_what_the_examples_say(ask):
     by_user = ask("1_gpu_hours_by_user")
     assert {row[0]: row[1:3] for row in by_user} == {"alice": (2, 1), "bob": (1, 1)}

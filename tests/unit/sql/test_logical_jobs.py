@@ -147,3 +147,15 @@ def test_a_live_attempt_keeps_its_epoch_when_it_is_ingested(history):
     before = history.epochs(CLUSTER, [live])
     history.ingest(batch(pending(7, 1119, restarts=1)), source_key=None)
     assert history.epochs(CLUSTER, [live]) == before == [1000]
+
+
+def test_what_was_submitted_before_the_end_is_another_job(history):
+    assert len(epochs(history, attempt(7, 1000), attempt(7, 1109))) == 2  # the first ends at 1110
+    assert len(epochs(history, attempt(8, 1000), attempt(8, 1110))) == 3
+
+
+def test_no_gpu_time_where_the_clock_of_one_attempt_went_back(history):
+    back = attempt(7, 1000, state=JobState.PREEMPTED, start_time=1200, end_time=1110)
+    history.ingest(batch(back, attempt(7, 1119)), source_key=None)
+    (job,) = history.jobs(HistoryFilter())
+    assert (len(job.attempts), job.gpu_time_s, job.cpu_time_s) == (2, None, None)

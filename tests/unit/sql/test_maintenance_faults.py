@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import functools
+import gc
+import inspect
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
+from sqlalchemy import Engine, event
 from support.history import attempt, batch, scalar, select, url_of
 from support.kills import killed, places
 from support.machine import NO_NAMESPACES, has_mount_namespaces
+from support.servers import each_engine
 from support.whole_history import contents, fill, usage
 
-from gsched.errors import TryAgainError
+from gsched.errors import ConfigError, TryAgainError, UnavailableError, UsageError
 from gsched.model.phases import NO_RULES
 from gsched_sql import History, maintenance, migrate, prune
+from gsched_sql.backup_file import StreamHash, opened
 from gsched_sql.canonical import canonical_dump
 from gsched_sql.columns import text_digest
 from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.schema import REVISION
+from gsched_sql.stored_tables import TABLES_OF, stored_tables
 
 NOW = 1_800_000_000
 
@@ -95,6 +103,7 @@ def test_a_migration_killed_anywhere_is_the_old_or_the_new_database(
         if not killed(lambda: maintenance.upgrade(url, NO_RULES), at):
             break
         kills += 1
+        never_half(url, tmp_path / f"{at}.gsb")
         if not url.startswith("mariadb"):  # which commits each step: there it goes on from it
             found = scalar(url, "SELECT version_num FROM alembic_version")
             assert found in (revision, REVISION)
@@ -103,6 +112,77 @@ def test_a_migration_killed_anywhere_is_the_old_or_the_new_database(
     assert canonical(url) == canonical(url_of(tmp_path / "expected.db"))
     assert scalar(url, "SELECT count(*) FROM job_names") == OLD_JOBS
     assert not maintenance.check(url, NO_RULES, NOW).is_damaged
+
+
+def never_half(url, path):
+    """A backup holds all jobs, or there is none and it is said why."""
+    engine = open_engine(url)
+    with reading(engine) as conn:
+        is_half = migrate.was_broken_off(conn, str(migrate.revision(conn)))
+    engine.dispose()
+    if is_half:
+        assert url.startswith("mariadb")
+        with pytest.raises(ConfigError, match="was broken off") as caught:
+            maintenance.backup(url, path)
+        assert caught.value.hint == "finish it with `gsched db upgrade`"
+        assert not path.exists()
+        return
+    maintenance.backup(url, path)
+    with opened(path) as made:
+        rows = {table.name: table.rows for table in made.manifest.tables}
+    assert rows["jobs"] == rows["attempts"] == OLD_JOBS
+
+
+@pytest.mark.parametrize("statement", ["RENAME TO jobs_0002", "DROP TABLE attempt_tres"])
+def test_an_upgrade_that_was_broken_off_is_finished_without_a_backup(
+    statement, mariadb_url, tmp_path
+):
+    old_database(mariadb_url, "0002")
+    engine = open_engine(mariadb_url)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_conn, _cursor, text, *_):
+        if statement in text:
+            raise Killed
+
+    event.listen(Engine, "after_cursor_execute", kill)
+    try:
+        with pytest.raises(Killed):
+            maintenance.upgrade(mariadb_url, NO_RULES, tmp_path / "before.gsb")
+    finally:
+        event.remove(Engine, "after_cursor_execute", kill)
+        engine.dispose()
+    first = (tmp_path / "before.gsb").read_bytes()
+    with pytest.raises(ConfigError, match="was broken off") as caught:
+        History.open(mariadb_url)
+    assert caught.value.hint == "finish it with `gsched db upgrade`"
+    with pytest.raises(ConfigError, match="was broken off"):
+        maintenance.backup(mariadb_url, tmp_path / "other.gsb")
+    done = maintenance.upgrade(mariadb_url, NO_RULES, tmp_path / "before.gsb")
+    assert (done.is_resumed, done.backup, done.before) == (True, None, "0002")
+    assert (tmp_path / "before.gsb").read_bytes() == first
+    assert not (tmp_path / "other.gsb").exists()
+    assert scalar(mariadb_url, "SELECT count(*) FROM attempts") == OLD_JOBS
+
+
+def test_an_upgrade_whose_backup_is_there_already_names_no_option(tmp_path):
+    old_database(url_of(tmp_path / "h.db"), "0002")
+    (tmp_path / "b.gsb").touch()
+    with pytest.raises(UsageError, match="exists") as caught:
+        maintenance.upgrade(url_of(tmp_path / "h.db"), NO_RULES, tmp_path / "b.gsb")
+    assert caught.value.hint == "choose another name for the backup"
+
+
+def test_the_tables_of_each_revision_are_known(tmp_path):
+    assert TABLES_OF.keys() == migrate.revisions()
+    for revision, tables in TABLES_OF.items():
+        engine = open_engine(url_of(tmp_path / revision), create=True)
+        with writing(engine) as conn:
+            migrate.run_migrations(conn, revision)
+            assert {t.name for t in stored_tables(conn)} == tables
+        engine.dispose()
 
 
 def test_a_backup_killed_anywhere_leaves_no_file_of_that_name(filled, tmp_path):
@@ -165,7 +245,7 @@ def test_a_prune_killed_anywhere_leaves_each_job_whole_or_in_the_sums(database_u
     assert scalar(database_url, "SELECT count(*) FROM jobs WHERE end_time < 12000") == 0
     report = maintenance.check(database_url, NO_RULES, NOW)
     assert not report.is_damaged
-    assert not {f.kind for f in report.findings} & {"half-pruned", "unused"}
+    assert not {f.kind for f in report.findings} & {"prunable", "unused"}
 
 
 def test_prune_and_ingest_at_once_lose_and_double_nothing(database_url, monkeypatch):
@@ -209,6 +289,38 @@ def test_a_locked_database_is_read_but_not_changed(filled, tmp_path, monkeypatch
     other.execute("ROLLBACK")
     other.close()
     assert maintenance.prune(url, 12_000).counts["jobs"] == 10
+
+
+@pytest.mark.filterwarnings("error")
+@each_engine
+def test_a_disk_that_fills_up_in_the_midst_of_a_table_leaves_nothing_open(
+    database, tmp_path, monkeypatch
+):
+    with History.open(url_of(database)) as history:
+        history.ingest(batch(*(attempt(n) for n in range(3000))), source_key=None)
+    real = StreamHash.encoded
+
+    def full(self, rows):
+        if self.rows >= 1000:
+            raise OSError(28, os.strerror(28))
+        return real(self, rows)
+
+    monkeypatch.setattr(StreamHash, "encoded", full)
+    with pytest.raises(UnavailableError, match="No space left") as caught:
+        maintenance.backup(url_of(database), tmp_path / "b.gsb")
+    assert left_open(caught.value) == []
+    del caught
+    gc.collect()
+
+
+def left_open(error):
+    """Reads of tables in the frames of an error that have not come to their end."""
+    found = []
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            found += [v for v in frame.f_locals.values() if inspect.isgenerator(v) and v.gi_frame]
+        error = error.__cause__
+    return [generator for generator in found if generator.__name__ in ("rows", "_counted")]
 
 
 FULL_DISK = """

@@ -38,7 +38,7 @@ records = st.builds(
     het_offset=st.none(),
     submit_time=st.sampled_from([100, 105, 800]),
     state=st.sampled_from(JobState),
-    state_text=st.sampled_from(["X", "CANCELLED by 7"]),
+    state_text=st.sampled_from(["X", "CANCELLED", "CANCELLED by 7", "CANCELLED by 8"]),
     source=st.sampled_from(["sacct", "jobcomp", "squeue", "elsewhere"]),
     user=st.sampled_from([None, "alice", "bob"]),
     tenant=st.sampled_from([None, "lab"]),
@@ -222,6 +222,19 @@ def test_conflicts_of_states_and_resources_come_back_as_they_were(history, datab
     assert history.ingest(batch(two, one), source_key="again").attempts_updated == 0
 
 
+def test_who_cancelled_a_job_is_no_conflict_with_a_source_that_does_not_say(history, database):
+    told = [
+        attempt(state=JobState.CANCELLED, state_text=text)
+        for text in ("CANCELLED", "CANCELLED by 5", "CANCELLED")
+    ]
+    for one in told:
+        assert history.ingest(batch(one), source_key=None).conflicts == 0
+    assert history.jobs(HistoryFilter())[0].state_text == "CANCELLED by 5"
+    other = replace(told[0], state_text="CANCELLED by 6")
+    assert history.ingest(batch(other), source_key=None).conflicts == 1
+    assert conflicts_of(database) == [("status", ["CANCELLED", "CANCELLED by 5", "sacct"])]
+
+
 def test_what_is_altered_while_a_job_waits_or_runs_is_no_conflict(history, database):
     history.ingest(batch(pending(time_limit_s=60), running(8)), source_key=None)
     told = history.ingest(
@@ -319,3 +332,9 @@ def test_a_job_cancelled_before_its_start_has_none(record):
 
 def test_a_job_that_ran_for_no_second_did_start():
     assert value(claimed(attempt(start_time=1110)), "start_time") == 1110
+
+
+def test_a_job_that_completed_at_once_keeps_its_start_without_nodes():
+    instant = attempt(start_time=1110, node_list=None)
+    assert value(claimed(instant), "start_time") == 1110
+    assert value(claimed(replace(instant, state=JobState.FAILED)), "start_time") is None

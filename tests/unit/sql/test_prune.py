@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import shutil
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.history import CLUSTER, attempt, batch, pending, scalar, select, url_of
+from support.history import CLUSTER, attempt, batch, pending, running, scalar, select, url_of
 from support.journal import change, round_info
 from support.whole_history import GPU, contents, fill, usage
 
+from gsched.errors import DataError
 from gsched.model.job import JobKey, JobState
 from gsched.model.journal import ChangeState
 from gsched.model.phases import NO_RULES
 from gsched_sql import History, maintenance, prune
+from gsched_sql.findings import KINDS
 
 NOW = 1_800_000_000
 
@@ -169,6 +172,27 @@ def test_the_journal_of_jobs_that_nobody_told_of_goes_by_its_age(database):
     assert select(database, "SELECT round_id FROM rounds ORDER BY 1") == [("r1",), ("r3",)]
     assert select(database, "SELECT count(*) FROM audit_events") == [(4,)]
     assert is_sound(database)
+
+
+def test_a_cluster_that_nobody_knows_is_no_empty_prune(database):
+    with History.open(url_of(database)) as history:
+        history.ingest(batch(attempt(1), attempt(2, cluster="beta")), source_key=None)
+    for work in (maintenance.plan_prune, maintenance.prune):
+        with pytest.raises(DataError, match="knows no cluster alpah") as caught:
+            work(url_of(database), 9999, ["alpah", "beta"])
+        assert caught.value.hint == "it knows alpha, beta"
+    assert scalar(database, "SELECT count(*) FROM prune_marks") == 0
+
+
+def test_a_job_whose_end_is_told_after_a_prune_is_left_by_none(database):
+    with History.open(url_of(database)) as history:
+        history.ingest(batch(running(1), attempt(2)), source_key=None)
+        maintenance.prune(url_of(database), 5000)
+        history.ingest(batch(attempt(1)), source_key=None)
+    found = {f.kind: f for f in maintenance.check(url_of(database), NO_RULES, NOW).findings}
+    assert found["prunable"].count == 1
+    assert "told later" in KINDS["prunable"].meaning
+    assert maintenance.prune(url_of(database), 5000).counts["jobs"] == 1
 
 
 def test_samples_of_pruned_times_stay_as_means(database):

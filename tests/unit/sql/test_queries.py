@@ -170,6 +170,13 @@ def test_statistics_say_over_what_they_are(filled):
     assert stats.size_bytes > 0
 
 
+@each_engine
+def test_phases_of_as_many_jobs_are_in_one_order_on_every_engine(history):
+    told = [attempt(n, phase=phase) for n, phase in enumerate(("sft", "debug", None), 1)]
+    history.ingest(batch(*told), source_key=None)
+    assert [found.phase for found in history.stats().phases] == [None, "debug", "sft"]
+
+
 def test_statistics_of_an_empty_database(history):
     stats = history.stats()
     assert (stats.finished_jobs, stats.gpu_time_jobs, stats.gpu_time_s) == (0, 0, 0)

@@ -51,6 +51,8 @@ FILTERS = (
     HistoryFilter(node_names=("n3", "n9")),
     HistoryFilter(clusters=("beta",)),
     HistoryFilter(since=40 * DAY),
+    HistoryFilter(since=1110),  # when job 1 ends
+    HistoryFilter(since=1111),
     HistoryFilter(until=40 * DAY + 1, since=2000),
     HistoryFilter(job_id=6),
     HistoryFilter(job_id=6, array_task=11),
@@ -155,5 +157,7 @@ def test_what_pruned_jobs_have_left_is_counted_where_it_can_be_told_apart(histor
     of_bob = history.usage_by(HistoryFilter(users=("bob",)), "phase")
     assert of_bob.groups == one_user.groups
     assert history.usage_by(HistoryFilter(since=40 * DAY), "user").pruned_jobs == 0
+    # Of a day that is asked for in part all is counted.
+    assert history.usage_by(HistoryFilter(since=3000), "user").pruned_jobs == 3
     assert history.usage_by(HistoryFilter(phases=("pretrain",)), "user").pruned_jobs == 1
     assert history.usage_by(HistoryFilter(job_id=1), "user").pruned_left_out == 3

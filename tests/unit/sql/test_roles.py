@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 
 import pytest
@@ -11,19 +12,22 @@ from support.history import CLUSTER, attempt, batch, scalar, select
 from support.servers import url
 
 from gsched.errors import ConfigError, GschedError, PermissionDeniedError
+from gsched.model.accounts import FairnessEntry
 from gsched.model.decision import Reason
 from gsched.model.history import Reject, Tres
 from gsched.model.job import JobKey, Prediction, PredictionKind, Wants
 from gsched.model.journal import Change, ChangeState, RoundInfo
 from gsched.model.past import HistoryFilter
+from gsched.model.phases import NO_RULES
 from gsched.model.user_request import UserRequest
-from gsched_sql import History, migrate, roles
+from gsched_sql import History, maintenance, migrate, roles
 from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.row_rules import rules
 from gsched_sql.schema import metadata
 from gsched_sql.urls import parse
 
 PASSWORD = secrets.token_hex(8)
+NOW = 1_800_000_000
 BOB = {
     "user": "bob",
     "tenant": "bobs lab",
@@ -65,6 +69,8 @@ def fill(history):
         ),
         source_key="bobs source",
     )
+    entries = [FairnessEntry(CLUSTER, t, 0, 60, 1.0, 2.0, 3.0, 0.0) for t in ("lab1", "bobs lab")]
+    history.fairness().keep(entries)
     journal = history.journal()
     journal.begin_round(RoundInfo("r1", CLUSTER, 5000, "qssf", True, 1, "m"))
     for number, user in ((1, "alice"), (2, "bob")):
@@ -150,13 +156,14 @@ def test_no_table_tells_a_reader_of_anybody_else(alice, database):
     assert told == {"nodes"}  # sinfo has them
     assert all(len(seen[table]) == 1 for table in ("users", *TEXTS)), seen
     own = ("jobs", "attempts", "predictions", "prediction_quantiles", "actions", "requests")
+    own += ("fairness_entries",)
     everything = {t: scalar(database, f"SELECT count(*) FROM {t}") for t in own}
     assert all(0 < len(seen[table]) < everything[table] for table in own)
     for table in ("rejects", "ingest_cursors", "policy_memory", "series", "sample_blocks"):
         assert seen[table] == [], table
 
 
-def test_a_readers_own_condition_never_meets_other_rows(server, alice):
+def test_a_readers_own_condition_that_can_tell_never_meets_other_rows(server, alice):
     """An error, or the time that it takes, would tell what stands in a row that is hidden."""
     guess = f"CASE WHEN name = '{BOB['name']}' THEN 1 ELSE 0 END"
     trap = {
@@ -168,6 +175,24 @@ def test_a_readers_own_condition_never_meets_other_rows(server, alice):
     assert select(alice, f"SELECT name {joined} WHERE {trap}") == [("train",)] * 2
     with pytest.raises(GschedError, match=r"divi|range"):  # a row of his own does spring it
         select(alice, f"SELECT 1 FROM job_names WHERE {trap.replace(BOB['name'], 'train')}")
+
+
+def test_postgresql_lets_a_reader_confirm_a_guess_and_mariadb_does_not(server, alice):
+    """A limit that the pages tell of: leakproof conditions meet hidden rows, EXPLAIN counts."""
+
+    def explained(name):
+        rows = select(alice, f"EXPLAIN ANALYZE SELECT 1 FROM job_names WHERE name = '{name}'")
+        plan = "".join(row[0] for row in rows if "Time:" not in row[0])
+        return re.sub(r"(cost|time)=[\d.]+", "", plan.replace(name, "NAME"))
+
+    if server.scheme == "postgresql":
+        assert explained("no such") == explained("nor this") != explained(BOB["name"])
+    else:
+        with pytest.raises(GschedError):
+            select(alice, "EXPLAIN SELECT 1 FROM job_names")
+        tables = "SELECT DISTINCT table_schema FROM information_schema.tables"
+        shown = {row[0] for row in select(alice, tables)}
+        assert shown - {"information_schema", "performance_schema"} == {parse(alice).database}
 
 
 def test_a_reader_writes_nothing(alice, database):
@@ -245,6 +270,83 @@ def test_a_writer_writes_rows_and_changes_no_tables(server, database):
                 conn.exec_driver_sql(statement)
             engine.dispose()
     assert scalar(database, "SELECT count(*) FROM requests") == 2
+
+
+@pytest.mark.parametrize("role", [roles.AUDITOR, roles.WRITER])
+def test_auditors_and_writers_back_up_and_check(server, database, role, tmp_path):
+    with login(server, "olga", role):
+        as_olga = url(server, parse(database).database, "olga", PASSWORD)
+        made = maintenance.backup(as_olga, tmp_path / "olgas.gsb")
+        whole = maintenance.backup(database, tmp_path / "owners.gsb")
+        assert (made.tables, made.rows) == (whole.tables, whole.rows)
+        assert not maintenance.check(as_olga, NO_RULES, NOW).is_damaged
+
+
+def test_a_reader_can_neither_back_up_nor_check(alice, tmp_path):
+    for work in (
+        lambda: maintenance.backup(alice, tmp_path / "b.gsb"),
+        lambda: maintenance.check(alice, NO_RULES, NOW),
+    ):
+        with pytest.raises(PermissionDeniedError, match="only the rows of its own user") as caught:
+            work()
+        assert caught.value.exit_code == 77
+        assert "gsched_auditor" in caught.value.hint
+    assert not (tmp_path / "b.gsb").exists()
+
+
+def test_a_table_that_the_roles_lack_is_no_empty_one_in_a_backup(postgres_server, tmp_path):
+    """As when somebody has taken the rule of auditors off: rows would be missed."""
+    name = postgres_server.create_database(with_tables=True)
+    owners = url(postgres_server, name)
+    History.create(owners, with_roles=True)
+    postgres_server.execute("DROP POLICY gsched_all ON steps", database=name)
+    with (
+        login(postgres_server, "olga", roles.AUDITOR),
+        pytest.raises(PermissionDeniedError, match="only the rows"),
+    ):
+        maintenance.backup(url(postgres_server, name, "olga", PASSWORD), tmp_path / "b.gsb")
+    postgres_server.drop_database(name)
+
+
+def test_a_writer_prunes(server, database):
+    with login(server, "daemon", roles.WRITER):
+        as_daemon = url(server, parse(database).database, "daemon", PASSWORD)
+        done = maintenance.prune(as_daemon, 2500)
+        assert (done.counts["jobs"], done.counts["actions"]) == (2, 2)
+        assert done.texts_left == (server.scheme == "postgresql")
+        assert not maintenance.check(as_daemon, NO_RULES, NOW).is_damaged
+    assert scalar(database, "SELECT count(*) FROM jobs") == 1
+    bobs = f"SELECT count(*) FROM job_names WHERE name = '{BOB['name']}'"
+    assert scalar(database, bobs) == int(done.texts_left)
+    assert not maintenance.prune(database, 2500).texts_left  # the owner takes the rest
+    assert scalar(database, bobs) == 0
+
+
+def test_whoever_made_a_role_can_let_an_administrator_grant_it(mariadb_server):
+    """MariaDB asks even its root for that, by name."""
+    name = mariadb_server.create_database(with_tables=True)
+    History.create(url(mariadb_server, name), with_roles=True)
+    mariadb_server.execute(
+        "GRANT gsched_reader TO admin@'127.0.0.1' WITH ADMIN OPTION", user="gsched"
+    )
+    try:
+        mariadb_server.execute(
+            f"CREATE USER eve@'%' IDENTIFIED BY '{PASSWORD}'",
+            "GRANT gsched_reader TO eve@'%'",
+            "DROP USER eve@'%'",
+        )
+    finally:
+        mariadb_server.execute("REVOKE gsched_reader FROM admin@'127.0.0.1'", user="gsched")
+        mariadb_server.drop_database(name)
+
+
+def test_who_may_not_make_roles_is_told_which_rights_that_needs(server, database):
+    with login(server, "daemon", roles.WRITER):
+        as_daemon = url(server, parse(database).database, "daemon", PASSWORD)
+        with pytest.raises(PermissionDeniedError) as caught:
+            History.create(as_daemon, with_roles=True)
+    needed = {"postgresql": "CREATEROLE", "mariadb": "CREATE USER on *.*"}[server.scheme]
+    assert needed in caught.value.hint
 
 
 def test_roles_can_be_made_again_and_follow_new_tables(database, alice):

@@ -17,6 +17,7 @@ from gsched.model.accounts import FairnessEntry, LeaseGrant
 from gsched.model.job import JobKey, Lease, LeaseState
 from gsched.model.samples import Appended, Sample, Series
 from gsched_sql import History
+from gsched_sql import samples as module
 from gsched_sql.samples import unpacked
 
 
@@ -52,6 +53,12 @@ def test_a_sample_stands_for_the_interval_in_which_it_was_taken(history):
     ]
 
 
+def test_of_two_values_of_one_sample_the_greater_stays(history):
+    history.samples().append(GPU, 10, [(1000, 1.0), (1001, 3.0), (1002, 2.0), (1010, -5.0)])
+    history.samples().append(GPU, 10, [(1003, 2.5), (1010, -4.0)])
+    assert [s.value for s in history.samples().read(GPU, 0, 2000)] == [3.0, -4.0]
+
+
 def test_intervals_below_a_second_are_exact(history):
     told = [(1000 + n / 1000, float(n)) for n in range(1500)]
     history.samples().append(GPU, 0.001, told)
@@ -74,7 +81,10 @@ def test_what_is_no_sample_is_refused(history, interval, when):
 
 
 SAMPLES = st.lists(
-    st.tuples(st.integers(0, 30_000), st.floats(width=32, allow_infinity=False)), max_size=40
+    st.tuples(
+        st.integers(0, 60) | st.integers(0, 30_000), st.floats(width=32, allow_infinity=False)
+    ),
+    max_size=40,
 )
 
 
@@ -130,6 +140,24 @@ def test_thinning_in_steps_is_thinning_at_once(history, monkeypatch):
     minute = [value for when, value in told if 600 <= when < 660]
     (found,) = samples.read(GPU, 600, 601)
     assert found == Sample(600, 60, single(sum(minute) / len(minute)))
+
+
+def test_thinning_takes_few_blocks_in_one_transaction(history, database_url, monkeypatch):
+    history.samples().append(GPU, 10, [(when, 1.0) for when in range(0, 100_000, 10)])
+    monkeypatch.setattr("gsched_sql.samples._BLOCKS_AT_ONCE", 2)
+    cuts = []
+    thin = module._thin
+
+    def spy(conn, series_id, until, interval_ms):
+        of_shorter = f"interval_ms < {interval_ms} AND start_time < {until}"
+        query = f"SELECT count(*) FROM sample_blocks WHERE {of_shorter}"
+        cuts.append(conn.exec_driver_sql(query).scalar())
+        return thin(conn, series_id, until, interval_ms)
+
+    monkeypatch.setattr(module, "_thin", spy)
+    assert history.samples().thin(CLUSTER, 99_960, 60) == 9  # through the last one goes the cut
+    assert len(cuts) >= 5
+    assert max(cuts) <= 3  # the block that a cut goes through comes twice
 
 
 def _url(history):

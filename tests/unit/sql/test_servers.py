@@ -100,6 +100,11 @@ def test_an_option_that_is_none_is_a_configuration_error(server, on_server, opti
     assert "the database URL has an option" in error.message
 
 
+def test_a_way_of_tls_that_is_none_is_a_configuration_error(postgres_url):
+    error = refused(f"{postgres_url}?sslmode=bogus", ConfigError)
+    assert "an option that cannot be: " in error.message
+
+
 def test_a_server_that_is_too_old_is_named(on_server, monkeypatch):
     monkeypatch.setattr(
         engine_module, "OLDEST_SERVERS", {"postgresql": (99, 1), "mariadb": (99, 1)}

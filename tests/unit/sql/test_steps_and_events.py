@@ -16,7 +16,7 @@ from gsched_sql import History
 
 ENDED = StepRecord(
     CLUSTER, 7, None, None, 1000, "0", JobState.COMPLETED, "srun", 1010, 1110, 0, 0, 1, 8, 2,
-    12.345, 2**30, 87.5, 2**34,
+    12.345, 2**30, 2**31 - 5, 87.5, 2**34,
 )  # fmt: skip
 RUNNING = replace(
     ENDED,
@@ -150,3 +150,20 @@ def test_events_are_kept_once_and_the_later_end_counts(open_database):
     assert history.node_events(CLUSTER, 0, 100) == []
     assert history.node_events("beta", 5000, 6000) == [EVENTS[5]]
     assert history.node_events("nowhere", 0, 1000) == []
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        (ENDED, replace(ENDED, state=JobState.RUNNING, end_time=9999, name="z")),
+        (replace(ENDED, end_time=1120, name=None), replace(ENDED, gpu_mem_bytes=2**40)),
+        (replace(ENDED, name="a"), replace(ENDED, name="z", cpu_time_s=None)),
+        (replace(ENDED, name="b"), replace(ENDED, name="a")),
+    ],
+    ids=["final", "later end", "says more", "greater"],
+)
+@pytest.mark.parametrize("is_last", [False, True])
+def test_of_two_tellings_the_better_is_kept_whole(history, better, worse, is_last):
+    for step in (worse, better) if is_last else (better, worse):
+        take_in(history, [step])
+    assert stored(history)["7", 1000][1000] == (better,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
+from urllib.parse import quote
 
 import pytest
 
@@ -58,6 +59,22 @@ def test_what_gsched_cannot_use_is_refused_with_what_to_write(url, message, hint
     assert hint in caught.value.hint
     assert "cret" not in caught.value.message + caught.value.hint
     assert "cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "password", ["hun@Geh/eim42", "hun/Geh@eim42", "hun@Geh:eim42", "hun@Geh?eim42", "@Geh@eim"]
+)
+@pytest.mark.parametrize("rest", ["@db/history", "@db:5433/history?connect_timeout=3", "@db"])
+def test_no_part_of_a_password_that_is_written_raw_is_shown(password, rest):
+    for scheme in ("postgresql", "mariadb"):
+        with pytest.raises(ConfigError, match=r"several @|is not one") as caught:
+            parse(f"{scheme}://gsched:{password}{rest}")
+        shown = caught.value.message + caught.value.hint
+        assert "@ as %40" in caught.value.hint
+        shown += "".join(traceback.format_exception(caught.value))
+        assert not any(part in shown for part in ("hun", "Geh", "eim"))
+    quoted = quote(password, safe="")
+    assert parse(f"postgresql://gsched:{quoted}@db/history").password == password
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o400, 0o440])

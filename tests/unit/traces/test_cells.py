@@ -64,6 +64,35 @@ def test_local_times_around_a_change_of_the_clock() -> None:
     assert Clock(BERLIN).column("t", texts) == expected
 
 
+def test_a_time_that_comes_twice_is_told_apart_by_its_row() -> None:
+    """On 27 October 2024 Berlin's clocks go from 03:00 back to 02:00, at 01:00 UTC."""
+    clock = Clock(BERLIN)
+    one = epoch(2024, 10, 27, 1)
+    ten, fifty = (clock.time(f"2024-10-27 02:{minute}:00") for minute in (10, 50))
+    assert (ten, fifty) == (one - 3000, one - 600)
+    assert (clock.other(ten), clock.other(one - 3601), clock.other(None)) == (one + 600, None, None)
+    told: list[tuple[int, int | None, int | None, int | None]] = [
+        (fifty, ten, one + 7000, None),  # submitted in the first pass: started in the second
+        (one - 9000, fifty, ten, None),
+        (one - 9000, ten, fifty, 2400),  # either pass: the first
+        (one - 9000, ten, fifty, 6000),
+        (one - 9000, ten, one + 3600, 3000),
+        (one - 9000, ten, None, None),
+        (one - 9000, one - 8000, one - 7000, 5),  # no time that comes twice, and wrong
+    ]
+    starts, ends = cells.settled(clock, *zip(*told, strict=True))  # type: ignore[arg-type]
+    assert list(zip(starts, ends, strict=True)) == [
+        (one + 600, one + 7000),
+        (one - 600, one + 600),
+        (one - 3000, one - 600),
+        (one - 3000, one + 3000),
+        (one + 600, one + 3600),
+        (one - 3000, None),
+        (one - 8000, one - 7000),
+    ]
+    assert not Clock(UTC).comes_twice
+
+
 @given(st.datetimes(datetime(1971, 1, 1), datetime(2400, 1, 1)), st.sampled_from([UTC, BERLIN]))
 def test_looked_up_times_are_those_of_datetime(when: datetime, zone: ZoneInfo) -> None:
     text = when.isoformat(" ", "seconds")

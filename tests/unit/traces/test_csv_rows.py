@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gsched.traces.csv_rows import (
-    MAX_LINE_BYTES,
-    CsvRows,
-    RowBlock,
-    row_text,
-    split_line,
-    text_lines,
-)
+from gsched.text_lines import MAX_LINE_BYTES, text_lines
+from gsched.traces.csv_rows import CsvRows, RowBlock, row_text, split_line
 
 
 def blocks_of(data: bytes, width: int = 3, max_rows: int = 4) -> list[RowBlock]:

@@ -121,6 +121,26 @@ def test_helios_rejects_times_that_cannot_be() -> None:
     ]
 
 
+def test_helios_tells_a_time_that_comes_twice_by_the_duration_and_the_order() -> None:
+    """On 27 October 2024 Berlin's clocks go from 03:00 back to 02:00, at 01:00 UTC."""
+    names = "job_id,gpu_num,state,submit_time,start_time,end_time,duration"
+    rows = [
+        "1,1,COMPLETED,2024-10-27 02:50:00,2024-10-27 02:10:00,2024-10-27 04:00:00,6600",
+        "2,1,COMPLETED,2024-10-27 01:00:00,2024-10-27 02:10:00,2024-10-27 02:50:00,6000",
+        "3,1,COMPLETED,2024-10-27 01:00:00,2024-10-27 02:10:00,,60",
+    ]
+    read = read_bytes("helios", "\n".join([names, *rows]), timezone=ZoneInfo("Europe/Berlin"))
+    one = epoch("2024-10-27 01:00:00")
+    assert read.rejects == []
+    assert [(r.start_time, r.end_time) for r in read.records] == [
+        (one + 600, one + 7200),
+        (one - 3000, one + 3000),
+        (one - 3000, one - 2940),
+    ]
+    assert {r.extra for r in read.records} == {None}
+    assert any("--cluster helios" in note for note in read.notes)
+
+
 def test_helios_tables_of_simulators_have_a_duration_only() -> None:
     header = "job_id,jobname,user,vc,gpu_num,state,submit_time,duration"
     text = f"{header}\np3,train,u,v,1,Pass,2017-10-01 00:00:00,79\n"

@@ -197,7 +197,7 @@ def test_every_format_has_a_seed_that_it_understands():
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=100).map(str.encode)))
 def test_any_bytes(name, data):
     check(name, data)
@@ -235,7 +235,7 @@ def mutated(draw, data):
 @pytest.mark.parametrize(
     ("name", "seed"), FILES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(FILES)]
 )
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_valid_files_that_were_altered(name, seed, data):
     check(name, data.draw(mutated(seed)))
@@ -270,7 +270,7 @@ PACKERS = {"gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress, "zip
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_packed_files_that_were_altered_or_cut(tmp_path_factory, packing, data):
     whole = PACKERS[packing](SEEDS["philly"].encode() * 50)

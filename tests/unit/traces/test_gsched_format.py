@@ -222,7 +222,8 @@ def test_numbers_that_pandas_has_made_floats_are_read(tmp_path):
     [
         (b"# gsched attempts 2\njob_id\n", "version 2 of gsched's files is not known"),
         (b"job_id,state\n1,FAILED\n", "no column submit_time in its header"),
-        (b"", "no column job_id, submit_time, state in its header"),
+        (b"a\n", "no column job_id, submit_time, state in its header"),
+        (b"", "is empty"),
         (b"PAR1 and then nothing", "the Parquet file is cut off or damaged"),
     ],
 )
@@ -230,6 +231,18 @@ def test_what_is_no_such_file_is_said(data, message):
     with pytest.raises(DataError) as error:
         read_bytes(data)
     assert message in error.value.message
+
+
+def test_nan_in_a_column_of_whole_numbers_is_nothing(tmp_path):
+    """As pandas writes them."""
+    path = tmp_path / "a.parquet"
+    gpus = pyarrow.array([8.0, float("nan"), None], pyarrow.float64())
+    table = {"job_id": [1, 2, 3], "submit_time": [5, 6, 7], "state": ["FAILED"] * 3}
+    pyarrow.parquet.write_table(pyarrow.table({**table, "num_gpus": gpus, "other": gpus}), path)
+    (chunk,) = chunks_of(path)
+    assert chunk.rejects == ()
+    assert chunk.attempts.column("num_gpus") == [8, None, None]
+    assert chunk.attempts.column("extra") == ['{"other":"8"}', None, None]
 
 
 def test_a_later_parquet_is_not_guessed_at(tmp_path):

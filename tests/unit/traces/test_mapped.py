@@ -365,3 +365,20 @@ def test_nrel_eagle_whole():
         assert sum((r.end_time - r.start_time) * getattr(r, device) for r in records) == told
     assert Counter(r.name for r in records) == Counter(row["name"] for row in rows)
     assert sum(bool(t.name == "mem") for r in records for t in r.requested) == 12
+
+
+def test_a_time_that_comes_twice_is_told_apart_by_its_row():
+    """On 27 October 2024 Berlin's clocks go from 03:00 back to 02:00, at 01:00 UTC."""
+    toml = FIELDS + 'start_time = "a"\nend_time = "b"\n'
+    data = "id,sub,a,b\n7,2024-10-27 02:50:00,2024-10-27 02:10:00,2024-10-27 02:20:00\n"
+    record = only(toml, data, timezone=ZoneInfo("Europe/Berlin"))
+    assert (record.start_time, record.end_time) == (1729990800 + 600, 1729990800 + 1200)
+    data = "id,sub,run,b\n7,2024-10-27 02:50:00,60,2024-10-27 02:20:00\n"
+    toml = FIELDS + 'duration_s = "run"\nend_time = "b"\n'
+    assert only(toml, data, timezone=ZoneInfo("Europe/Berlin")).end_time == 1729990800 + 1200
+
+
+@pytest.mark.parametrize("more", ["", 'layout = "json"\n', 'header = ["id", "sub"]\n'])
+def test_an_empty_file_is_an_error(more):
+    with pytest.raises(DataError, match=r"x/my.csv is empty"):
+        by_map(more + FIELDS, "\n\n")

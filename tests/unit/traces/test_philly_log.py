@@ -6,6 +6,7 @@ import io
 import json
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -51,6 +52,40 @@ def test_attempts_of_a_job_belong_together() -> None:
         "ce2", "ee9", 8, 2, "m47,m412",
     )  # fmt: skip
     assert json.loads(done.extra or "") == {"tag": "7"}
+
+
+def test_attempts_of_no_length_stay_and_each_has_a_time_of_its_own() -> None:
+    at = "2017-10-07 01:00:00"
+    read = read_bytes("philly", json.dumps([job("Pass", run(at, at), run(at, at), run(at, None))]))
+    first = epoch(at)
+    assert read.rejects == []
+    assert [r.submit_time for r in read.records] == [first, first + 1, first + 2]
+    assert [r.start_time for r in read.records] == [first, first + 1, first + 2]
+    assert [r.end_time for r in read.records] == [first, first + 1, None]
+
+
+def test_attempts_in_no_order_are_rejected() -> None:
+    late, early = (
+        run("2017-10-07 03:00:00", "2017-10-07 04:00:00"),
+        run("2017-10-07 02:00:00", None),
+    )
+    read = read_bytes("philly", json.dumps([job("Pass", late, late, early)]))
+    assert [reject.line for reject in read.rejects] == [1]
+
+
+def test_times_that_come_twice_are_put_in_order() -> None:
+    """On 5 November 2017 California's clocks go from 02:00 back to 01:00, at 09:00 UTC."""
+    runs = [run("2017-11-05 01:50:00", "2017-11-05 01:20:00"), run("2017-11-05 01:30:00", None)]
+    told = job("Pass", *runs, submitted_time="2017-11-05 01:40:00")
+    zone = ZoneInfo("America/Los_Angeles")
+    read = read_bytes("philly", json.dumps([told]), timezone=zone)
+    assert read.rejects == []
+    nine = epoch("2017-11-05 09:00:00")
+    assert [(r.submit_time - nine, r.start_time - nine) for r in read.records] == [
+        (-1200, -600),
+        (1200, 1800),
+    ]  # fmt: skip
+    assert read.records[0].end_time == nine + 1200
 
 
 def test_jobs_that_never_ran_and_jobs_that_still_run() -> None:

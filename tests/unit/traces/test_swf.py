@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zipfile
 from collections import Counter
@@ -99,6 +100,8 @@ def test_memory_that_no_processor_has_is_kept_as_it_is():
         ({"f11": 5, "f4": 0, "f5": -1}, "CANCELLED", "CANCELLED", None, 50),
         ({"f11": 5, "f4": -1, "f5": -1}, "CANCELLED", "CANCELLED", None, 50),
         ({"f11": 5, "f3": -1, "f4": 0, "f5": -1}, "CANCELLED", "CANCELLED", None, 20),
+        ({"f11": 5, "f4": 0}, "CANCELLED", "CANCELLED", 50, 50),  # it was given processors
+        ({"f11": 5, "f4": 9, "f5": -1}, "CANCELLED", "CANCELLED", 50, 59),
         ({"f11": -1}, "COMPLETED", "", 50, 450),
         ({"f11": -1, "f4": -1}, "UNKNOWN", "", 50, None),
         ({"f3": -1}, "COMPLETED", "COMPLETED", 20, 420),
@@ -119,9 +122,9 @@ def test_fractions_are_rounded():
 
 
 def test_the_header_is_told_once_and_only_the_header():
-    result = swf(JOB, "; UnixStartTime: 5", job(f1=18), chunk_rows=3)
+    result = swf(JOB, "; UnixStartTime: 1000000", "; Note: 5", job(f1=18), chunk_rows=3)
     assert [record.submit_time for record in result.records] == [1000020, 1000020]
-    assert result.notes == [
+    assert result.notes[1:] == [
         "header: Computer: IBM SP2; UnixStartTime: 1000000; TimeZoneString: Europe/Stockholm; "
         "MaxNodes: 100"
     ]
@@ -130,7 +133,27 @@ def test_the_header_is_told_once_and_only_the_header():
 def test_without_a_start_time_the_log_counts_from_1970():
     result = swf(JOB, header="")
     assert result.records[0].submit_time == 20
-    assert result.notes == ["no UnixStartTime: times are taken to count from 1970"]
+    assert result.notes[1:] == ["no UnixStartTime: times are taken to count from 1970"]
+
+
+@pytest.mark.parametrize(
+    "line", ["UnixStartTime: 5", "Computer: other", "Queue: 4 day", "Queue: 5 x"]
+)
+@pytest.mark.parametrize("chunk_rows", [1, 3, 100])
+def test_a_second_log_behind_the_first_is_refused_with_its_line(line, chunk_rows):
+    text = f"{HEADER}{JOB}\n; Version: 2.2\n; {line}\n{job(f1=18)}\n"
+    chunks = read(io.BytesIO(text.encode()), ReadOptions("two.swf", chunk_rows=chunk_rows))
+    found = []
+    with pytest.raises(DataError, match=r"two.swf: line 11 begins another log") as error:
+        found.extend(record for chunk in chunks for record in chunk.attempts.records())
+    assert "split the file" in error.value.hint
+    assert [(r.job_id, r.submit_time, r.qos) for r in found] == [(17, 1000020, "night")]
+
+
+def test_the_cluster_s_name_hangs_on_that_of_the_file_and_this_is_said():
+    (note,) = (note for note in swf(JOB).notes if "--cluster" in note)
+    assert "--cluster swf-Some-Log" in note
+    assert not any("--cluster" in note for note in swf(JOB, cluster="kth").notes)
 
 
 def test_the_cluster_can_be_told():
@@ -190,8 +213,11 @@ def test_another_file_is_refused_at_once():
         read_bytes("swf", "a,b,c\n1,2,3\n", "x.csv")
 
 
-def test_an_empty_log_has_no_jobs():
+def test_a_log_of_a_header_alone_has_no_jobs_and_an_empty_file_is_none():
     assert swf().rows_in == 0
+    for text in ("", "\n \n"):
+        with pytest.raises(DataError, match="is empty"):
+            swf(header=text)
 
 
 LOGS = {

@@ -21,7 +21,8 @@ def backup(file: Path, force: bool, as_json: bool) -> None:
 
     FILE is a zip archive of packed JSON, of no engine: `gsched db restore` puts it into SQLite,
     PostgreSQL or MariaDB. Only its owner can read it. It is there whole or not at all; a
-    .FILE.* beside it is what a kill -9 has left and may be deleted.
+    .FILE.* beside it is what a kill -9 has left and may be deleted. On a server, the owner of the
+    tables, auditors and writers can make one; readers, who see their own rows only, cannot.
 
     \b
     Example:

@@ -24,7 +24,8 @@ def check(as_json: bool) -> int:
 
     Looked at are the file, the schema, foreign keys, that each job is what its attempts make,
     texts and their keys, JSON, predictions, the journal, leases, samples and the sums of pruned
-    jobs. Damage makes the exit code 65; notes (impossible times, conflicts, rejects, …) do not.
+    jobs. Damage makes the exit code 65; notes (impossible times, conflicts, rejects, …) do not. On
+    a server, the owner of the tables, auditors and writers can run it.
 
     \b
     Example:

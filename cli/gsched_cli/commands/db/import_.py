@@ -38,7 +38,14 @@ def import_(
 
     FILE may be plain, .gz, .zst or .zip, or - for standard input; all files of one command are one
     import. What is kept already stays as it is: files may overlap, come in any order and come
-    again. Ctrl-C, a crash or a lost server loses nothing: the same command goes on from there.
+    again. An empty file is an error.
+
+    Jobs without a number are the exception (philly's CSV; csv whose map has no job_id): the files
+    of ONE command are parts of one file, and equal rows in them are different jobs, while a row
+    that a later command brings again is the same job. So give all parts of one file in one command,
+    and files that overlap in a command each.
+
+    Ctrl-C, a crash or a lost server loses nothing: the same command goes on from there.
 
     The summary counts rows, states, and GPUs and CPUs times run time as the files have them, to be
     checked against their source. EARLIER are rows that an interrupted import has kept. A row that

@@ -42,7 +42,12 @@ def ingest(
 
     Reading the same again changes nothing. A row that cannot be understood is kept in the
     database, and makes the exit code 65 the first time it is met. Job steps are kept where
-    keep_steps is set in [database].
+    keep_steps is set in [database], from then on; --since brings earlier ones.
+
+    The file of jobcomp/filetxt can be forged by names of jobs, which stand in it as they are;
+    slurmdbd cannot. A record that contradicts an earlier one of the same attempt, or names another
+    user than squeue or sacct does, is rejected; the first stays. Of an array that was cancelled
+    before its start the file has one record, and the history one job; slurmdbd tells of each task.
 
     \b
     Example:

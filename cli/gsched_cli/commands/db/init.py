@@ -28,16 +28,32 @@ def init(with_roles: bool, as_json: bool) -> None:
     database on a server, which its administrator makes (CREATE DATABASE gsched) for the user that
     runs this command.
 
-    There --with-roles makes three roles for the administrator to grant. A gsched_reader sees what
-    PrivateData would show: jobs of his own, found by his login, which has to be his user name in
-    Slurm. A gsched_auditor (an operator, a coordinator) sees all. Neither can write. A
-    gsched_writer (the daemon, cron's ingest) can write rows, but not change tables. On MariaDB,
-    readers use a second database, whose name ends in _reader. Running it again changes nothing.
+    There --with-roles makes three roles. A gsched_reader sees what PrivateData would show: jobs of
+    his own, found by his login, which has to be his user name in Slurm. A gsched_auditor (an
+    operator, a coordinator) sees all. Neither can write. A gsched_writer (the daemon, cron's
+    ingest) can write rows, but not change tables. Auditors and writers can also run gsched db
+    backup and check. Running it again changes nothing.
+
+    Roles are the whole server's: whoever has one has it in every gsched database there, so that a
+    test database belongs on another server. The login that runs this makes the roles and grants
+    them.
+
+    On PostgreSQL it has to own the database and needs CREATEROLE. Readers there can confirm a
+    guessed name or job id, and see how many rows there are, by EXPLAIN and the server's
+    statistics: where that is too much, grant no gsched_reader.
+
+    On MariaDB it needs CREATE USER on *.*, and ALL on gsched.* and gsched_reader.* WITH GRANT
+    OPTION. Readers use that second database, whose views tell nothing of others. A role that was
+    granted has to be made the login's default, too, by an administrator or the login itself.
 
     \b
     Example:
       gsched db init
-      gsched db init --with-roles     # then: GRANT gsched_reader TO alice
+      gsched db init --with-roles
+      GRANT gsched_reader TO alice                        (in psql, as gsched's login)
+      GRANT gsched_reader TO alice@'%'                    (in mariadb, as gsched's login)
+      SET DEFAULT ROLE gsched_reader FOR alice@'%'        (in mariadb, as root)
+      GRANT gsched_reader TO root@localhost WITH ADMIN OPTION   (so that root grants it, too)
 
     \b
     JSON:

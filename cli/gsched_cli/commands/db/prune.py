@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--older-than", metavar="AGE", help="Jobs that ended longer ago (730d, 104w).")
+@click.option("--older-than", metavar="AGE", help="Jobs that ended longer ago (730d, 104w, 2y).")
 @click.option("--before", metavar="T", help="Jobs that ended before (2025-01-01).")
 @click.option("-M", "--cluster", "clusters", multiple=True, help="Of this cluster; repeatable.")
 @click.option("--yes", "does_it", is_flag=True, help="Delete; without it, show what would go.")
@@ -37,7 +37,9 @@ def prune(
 
     With a job go its attempts, steps, predictions, requests, leases and journalled changes; then
     older journal rows of no job, rounds, texts that nothing names, and samples become means of an
-    hour. Jobs that nobody has told the end of stay. The same rows are not taken in again later.
+    hour. Jobs that nobody has told the end of stay. The same rows are not taken in again later: a
+    job is judged by the end of its last attempt, of those that are read together or stored. On
+    PostgreSQL, texts go when the owner of the tables prunes.
 
     \b
     Example:
@@ -46,7 +48,7 @@ def prune(
 
     \b
     JSON:
-      before, clusters, deleted, bytes_before, bytes_after
+      before, clusters, deleted, texts_left, bytes_before, bytes_after
       clusters[]: cluster, jobs, attempts, first_end, last_end, gpu_time_s, unfinished
     """
     from gsched.app.prune import prune_before
@@ -60,12 +62,15 @@ def prune(
         "before": moment,
         "clusters": [plan.document() for plan in plans],
         "deleted": None,
+        "texts_left": None,
         "bytes_before": None,
         "bytes_after": None,
     }
     if does_it:
         with long_work() as tell:
-            document["deleted"] = dict(maintenance.prune(url, moment, clusters, tell).counts)
+            done = maintenance.prune(url, moment, clusters, tell)
+            document["deleted"] = dict(done.counts)
+            document["texts_left"] = done.texts_left
             if not keep_space:
                 sizes = maintenance.give_space_back(url)
                 document["bytes_before"], document["bytes_after"] = sizes
@@ -97,6 +102,8 @@ def _show(plans: list[PrunePlan], document: dict[str, Any]) -> None:
         return
     gone = ", ".join(f"{name} {count(number)}" for name, number in document["deleted"].items())
     say(f"deleted: {gone}")
+    if document["texts_left"]:
+        say("job names and lists that nothing refers to stay: the owner of the tables prunes them")
     if document["bytes_before"] is not None:
         freed = document["bytes_before"] - document["bytes_after"]
         say(f"{memory(max(freed, 0))} given back, {memory(document['bytes_after'])} in use")

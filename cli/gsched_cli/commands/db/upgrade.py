@@ -11,6 +11,8 @@ from gsched_cli.long_work import long_work
 from gsched_cli.options import json_option, load_settings
 from gsched_cli.output import count, emit_json, say
 
+_NO_BACKUP = ": no new backup was made, the one from before it is the way back"
+
 
 @click.command()
 @click.option(
@@ -26,13 +28,16 @@ def upgrade(backup_file: Path | None, as_json: bool) -> None:
     Data is kept. There is no way back but a backup: make one first (--backup). Phases and groups
     of job names are derived again when the rules have changed.
 
+    An upgrade that was broken off (kill -9, a power cut) is finished by running it again. Where
+    the server is a MariaDB, no new backup is made then: the one made before it stays the way back.
+
     \b
     Example:
       gsched db upgrade --backup /backup/before-upgrade.gsb
 
     \b
     JSON:
-      location, before, schema, derived, backup
+      location, before, schema, derived, backup, is_resumed
     """
     from gsched_sql import maintenance
 
@@ -42,6 +47,8 @@ def upgrade(backup_file: Path | None, as_json: bool) -> None:
     if as_json:
         emit_json(asdict(done))
         return
+    if done.is_resumed:
+        say("this finished an upgrade that had been broken off" + _NO_BACKUP * bool(backup_file))
     if done.backup:
         say(f"backed up {count(done.backup.rows)} rows to {done.backup.path}")
     if done.before == done.schema:
