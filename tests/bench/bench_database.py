@@ -10,7 +10,7 @@ started here (fsync on, else Debian's defaults). Recorded, not asserted. Three p
    usual query of `gsched history` (one user, 30 days) takes, with its plan, and an ingest of 5,000
    new rows.
 
-    python tests/bench/bench_database.py [SMALL [LARGE [RUNS]]]
+    python tests/bench/bench_database.py [SMALL [LARGE [RUNS [PART…]]]]
 
 With the defaults it takes an hour and 20 GB of /var/tmp. Rows that are generated are the same each
 time (tests/support/synthetic.py).
@@ -25,7 +25,7 @@ import sqlite3
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -185,36 +185,55 @@ def main() -> None:
         case ["to_sql", source, target]:
             to_sql(source, target)
             return
-    numbers = [int(word.replace("_", "")) for word in sys.argv[1:]]
+    numbers = [int(word.replace("_", "")) for word in sys.argv[1:4]]
     small, large, runs = [*numbers, *(1_000_000, 10_000_000, 3)[len(numbers) :]]
-    document = {
-        "what": "whole processes, wall-clock seconds; sqlite synchronous=FULL, postgresql fsync=on",
-        **machine(),
-        "runs": runs,
-        "figures": {},
-    }
-
-    def record(name: str, found: dict[str, Any]) -> None:
-        """Each part at once: an hour is long."""
-        document["figures"][name] = found
-        RESULT.parent.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-
+    chosen = sys.argv[4:]
     with (
         tempfile.TemporaryDirectory(dir=DISK) as name,
         started(DurablePostgres, below=DISK) as server,
     ):
         place = Place(Path(name), server)
-        csv, text = Path(name) / "philly.csv", Path(name) / "sacct.txt"
+        for part, measure in parts(place, small, large, runs).items():
+            if not chosen or part in chosen:
+                record(part, measure())
+
+
+def parts(
+    place: Place, small: int, large: int, runs: int
+) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What can be measured, by the name that it has in the results."""
+    csv, text = place.folder / "philly.csv", place.folder / "sacct.txt"
+
+    def beside() -> dict[str, Any]:
         write_philly(csv, small)
-        record(f"side by side, {small:,} rows", side_by_side(place, csv, small, runs))
+        return {"rows": small, "runs": runs, "ways": side_by_side(place, csv, small, runs)}
+
+    def philly() -> dict[str, Any]:
         write_philly(csv, large)
         with place.database("sqlite") as database:
-            record("philly into sqlite", growth(gsched_import(database, "philly", csv), large))
-        csv.unlink()
-        write_sacct(text, large)
-        for engine in ("sqlite", "postgresql"):
-            record(f"sacct into {engine}", large_history(place, engine, text, large))
+            return growth(gsched_import(database, "philly", csv), large)
+
+    def sacct(engine: str) -> dict[str, Any]:
+        if not text.exists():
+            write_sacct(text, large)
+        return large_history(place, engine, text, large)
+
+    return {
+        "side-by-side": beside,
+        "philly-sqlite": philly,
+        "sacct-sqlite": lambda: sacct("sqlite"),
+        "sacct-postgresql": lambda: sacct("postgresql"),
+    }
+
+
+def record(part: str, found: dict[str, Any]) -> None:
+    """Keep one part's figures at once, with the machine and commit that they are of."""
+    known = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {"figures": {}}
+    what = "whole processes, wall-clock seconds; sqlite synchronous=FULL, postgresql fsync=on"
+    figures = known["figures"] | {part: {**machine(), **found}}
+    RESULT.parent.mkdir(exist_ok=True)
+    document = {"what": what, "figures": figures}
+    RESULT.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

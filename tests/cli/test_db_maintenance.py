@@ -10,6 +10,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -208,7 +209,7 @@ def test_a_backup_broken_off_leaves_nothing(gsched, environment, database, tmp_p
     target = tmp_path / "out" / "b.gsb"
     target.parent.mkdir()
     program = subprocess.Popen(
-        ["/usr/bin/env", "python3", "-c", BLOCKED, str(target)],
+        [sys.executable, "-c", BLOCKED, str(target)],
         env=environment | {"PATH": os.environ["PATH"], "URL": url_of(database)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -114,7 +114,7 @@ def history(
         found = list_past(settings, query, now)
         emit_json(found.document()) if as_json else print_rows(layout, found.jobs)
         say_where(found.found)
-        if not found.jobs:
+        if not found.jobs and query.is_narrowed:
             say("no such jobs")
         if found.after is not None:
             say(f"there are more: --after {found.after} goes on, --limit {limit * 2} shows more")
@@ -122,6 +122,6 @@ def history(
     groups = group_past(settings, query, by, now)
     emit_json(groups.document()) if as_json else print_rows(layout, groups.usage.groups)
     say_where(groups.found)
-    if not groups.usage.total.total.jobs:
+    if not groups.usage.total.total.jobs and query.is_narrowed:
         say("no such jobs")
     say_what_is_left_out(groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gsched.app.named_job import named_job
@@ -49,6 +49,11 @@ class PastQuery:
     job: str | None = None
     limit: int
     after: str | None = None
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether anything was asked for that there may not be."""
+        return replace(self, limit=0) != PastQuery(limit=0)
 
 
 @dataclass(frozen=True, slots=True)
