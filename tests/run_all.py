@@ -33,6 +33,8 @@ def main(options: list[str]) -> int:
         later.seek(0)
         print("== all other tests", flush=True)
         print(later.read(), flush=True)
+        if other_code < 0:
+            print(f"== ended by signal {-other_code}", flush=True)
     return 1 if code or other_code else 0
 
 

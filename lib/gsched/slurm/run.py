@@ -215,14 +215,17 @@ def become(argv: Sequence[str], env: Mapping[str, str]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # the interpreter ignores them; kept by exec
-        signal.signal(number, signal.SIG_DFL)
+    ignored = (signal.SIGPIPE, signal.SIGXFSZ)  # by the interpreter; kept by exec
+    before = [signal.signal(number, signal.SIG_DFL) for number in ignored]
     try:
         os.execvpe(argv[0], list(argv), dict(env))  # noqa: S606
     except FileNotFoundError:
         raise _missing(argv[0]) from None
     except PermissionError as error:
         raise PermissionDeniedError(f"{argv[0]} may not be executed: {error.strerror}") from None
+    finally:  # reached only when this process is still itself
+        for number, handler in zip(ignored, before, strict=True):
+            signal.signal(number, handler)
 
 
 def passthrough(

@@ -209,6 +209,7 @@ def test_becoming_a_program_that_is_none(tmp_path):
     (tmp_path / "sbatch").write_text("")
     with pytest.raises(PermissionDeniedError, match="sbatch may not be executed"):
         become(["sbatch"], {"PATH": str(tmp_path)})
+    assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN  # or it would end this process
 
 
 @pytest.mark.parametrize("given", [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "POSIX", "LANG": "C"}])
