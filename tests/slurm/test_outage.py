@@ -29,6 +29,7 @@ def site():
     with Testbed.temporary(num_nodes=1, extra_conf=("MessageTimeout=2",)) as bed:
         made = bed.run(["sbatch", "--parsable", "--hold"], "games", stdin="#!/bin/sh\ntrue\n")
         assert made.stdout == "1\n"
+        bed.restart_slurmctld()  # writes the job down; killed within seconds, it would lose it
         yield bed
 
 
