@@ -42,13 +42,17 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "daemon.dead_band": (0, 2**31 - 1),
     "daemon.write_budget": (1, 1_000_000),
     "daemon.comment_interval_s": (1, 86400),
+    "daemon.decide_limit_s": (1, 3600),
+    "daemon.burst_interval_s": (0, 86400),
+    "daemon.starvation_bound_s": (0, 366 * 86400),
+    "daemon.control_interval_s": (0, 366 * 86400),
 }
 """Smallest and largest allowed value of each number, both included."""
 
 CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant", "table")}
 """The allowed values of a text that is not free."""
 
-_ADDRESSES = {"daemon.query_listen", "daemon.query_address"}
+_ADDRESSES = {"daemon.query_listen", "daemon.query_address", "daemon.metrics_listen"}
 
 FILES_ONLY = frozenset({"phases.rules"})
 """Keys that no environment variable can hold."""
@@ -209,9 +213,10 @@ def _from_text(kind: Any, text: str) -> Any:
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if kind == tuple[str, ...]:
         return [item.strip() for item in text.split(",")]
-    if kind == dict[str, float]:
+    if kind in (dict[str, float], dict[str, str]):
+        convert = float if kind == dict[str, float] else str
         pairs = [item.partition("=") for item in text.split(",")]
-        return {name.strip(): _from_text(float, value) for name, _, value in pairs}
+        return {name.strip(): _from_text(convert, value.strip()) for name, _, value in pairs}
     return text
 
 
@@ -269,6 +274,11 @@ def _as_texts(value: Any) -> tuple[str, ...] | None:
     return tuple(value) if fits else None
 
 
+def _as_table_of_texts(value: Any) -> dict[str, str] | None:
+    fits = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+    return dict(value) if fits else None
+
+
 def _as_numbers(value: Any) -> dict[str, float] | None:
     if not isinstance(value, dict):
         return None
@@ -285,5 +295,6 @@ _KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", _as_number),
     tuple[str, ...]: ("a list of texts", _as_texts),
     dict[str, float]: ("a table of numbers", _as_numbers),
+    dict[str, str]: ("a table of texts", _as_table_of_texts),
 }
 """Type of a setting → how it is called in a message, and its conversion (None = does not fit)."""

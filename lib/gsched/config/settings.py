@@ -67,8 +67,13 @@ class DaemonSettings:
 
     policy: str = "qssf"
     """Name of the policy, see `gsched policy list`."""
+    policy_scope: dict[str, str] = field(default_factory=dict)
+    """Policies of single partitions, as a table: partition = policy; all others have `policy`. A
+    job that is in partitions of two policies keeps the median place."""
     interval_s: float = 30.0
     """Seconds between rounds."""
+    decide_limit_s: float = 10.0
+    """Seconds that a policy may take to decide; then its round fails and the last order stays."""
     max_shift: int = 0
     """Priority points by which a job may be moved up or down; 0 = from the priority weights."""
     quantum: int = 0
@@ -77,8 +82,28 @@ class DaemonSettings:
     """A value that differs by less than this is not written; 0 = one quantum."""
     write_budget: int = 1000
     """Most SiteFactor writes in one round."""
+    burst_interval_s: float = 0.0
+    """Seconds from one round that writes to the next one that may: Slurm's backfill begins anew
+    when priorities change under it. 0 = the cluster's bf_interval."""
+    starvation_bound_s: int = 7 * 86400
+    """A job that has waited so many seconds is moved above every job that has not, whatever the
+    policy says; 0 = never."""
+    freeze: tuple[str, ...] = ()
+    """Times in which the daemon only observes, in the head node's local time: `Fri 16:00-Mon 08:00`
+    every week, `22:00-06:00` every day, `2026-12-24T00:00/2027-01-02T00:00` once. What was written
+    before stands meanwhile."""
+    kill_switch: Path = Path("/etc/gsched/off")
+    """While there is a file of this name, the daemon takes back every value that it has written and
+    then only observes. Any file will do; its first line is told as the reason."""
     partitions: tuple[str, ...] = ()
     """Partitions whose jobs gsched may move; empty = all."""
+    control_partitions: tuple[str, ...] = ()
+    """Partitions whose jobs are ranked but not moved: the control with which `gsched daemon report`
+    compares the others."""
+    control_interval_s: int = 0
+    """Seconds for which an acting daemon acts, and then only observes, in turn (604800 = every
+    second week, from Monday 00:00 UTC): the control of `gsched daemon report` by time. At the turn
+    to observing it takes back what it has written. 0 = off."""
     exclude_users: tuple[str, ...] = ()
     """Users whose jobs are never touched."""
     exclude_accounts: tuple[str, ...] = ()
@@ -96,8 +121,33 @@ class DaemonSettings:
     query_user: str = ""
     """User whose answers clients believe besides root's and SlurmUser's: the one that the daemon
     runs as."""
+    socket: str = ""
+    """Path of the daemon's local socket, by which `gsched daemon status`, `reload` and `audit` reach
+    it; the kernel says who asks. Empty = /run/gsched/daemon.sock with the default `state_dir`,
+    daemon.sock in any other one."""
+    metrics_listen: str = ""
+    """host:port on which Prometheus reads the daemon's metrics, without proof of who asks: they
+    hold counts and times, no names of users or jobs. Empty = off."""
+    metrics_file: str = ""
+    """Path of a file ending in .prom that is replaced after every round, for node_exporter's
+    textfile collector. Empty = off."""
     knobs: dict[str, float] = field(default_factory=dict)
     """Knobs of the policy, see `gsched policy list --json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelperSettings:
+    """The helper `gsched-helper`, which does for the daemon what needs a Slurm administrator."""
+
+    verbs: tuple[str, ...] = ()
+    """What it may do: drain, resume, power-down, power-up, admin-comment. Empty = nothing."""
+    nodes: tuple[str, ...] = ()
+    """Host lists (gn[01-16]) of the nodes that it may do it to."""
+    user: str = "gsched"
+    """The user that may ask it, besides root."""
+    socket: str = ""
+    """Path of its socket. Empty = /run/gsched-helper/helper.sock with the default `state_dir`,
+    helper.sock in any other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +182,7 @@ class Settings:
     slurm: SlurmSettings = SlurmSettings()
     predict: PredictSettings = PredictSettings()
     daemon: DaemonSettings = DaemonSettings()
+    helper: HelperSettings = HelperSettings()
     submit: SubmitSettings = SubmitSettings()
     phases: PhaseSettings = PhaseSettings()
     sources: tuple[Path, ...] = ()
@@ -154,3 +205,19 @@ class Settings:
     def status_file(self) -> Path:
         """The public answer of the daemon: every user may read it."""
         return self.state_dir / "status.json"
+
+    @property
+    def daemon_socket(self) -> Path:
+        """The local socket of the daemon."""
+        return self._socket(self.daemon.socket, "gsched", "daemon.sock")
+
+    @property
+    def helper_socket(self) -> Path:
+        """The local socket of `gsched-helper`."""
+        return self._socket(self.helper.socket, "gsched-helper", "helper.sock")
+
+    def _socket(self, configured: str, run_folder: str, name: str) -> Path:
+        if configured:
+            return Path(configured)
+        is_site = self.state_dir == DEFAULT_STATE_DIR
+        return Path("/run", run_folder, name) if is_site else self.state_dir / name
