@@ -53,6 +53,12 @@ class TryAgainError(GschedError):
     exit_code = EXIT_TRY_AGAIN
 
 
+class LostLeadershipError(GschedError):
+    """Another daemon leads the cluster now: this one must not write any more."""
+
+    exit_code = EXIT_TRY_AGAIN
+
+
 class PermissionDeniedError(GschedError):
     """The caller lacks a privilege on Slurm, a file or the database."""
 

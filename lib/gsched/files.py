@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +19,22 @@ _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 def write_atomically(path: Path, data: bytes, mode: int) -> None:
     """Replace `path` by `data`, all or nothing (see `writing_whole`); makes its folder."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     except PermissionError as e:
         raise PermissionDeniedError(f"cannot write {path}: {e.strerror}") from e
     except OSError as e:
         raise UnavailableError(f"cannot write {path}: {e.strerror}") from e
     with writing_whole(path, mode) as f:
         f.write(data)
+
+
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """The first `max_bytes` of a file. Raises OSError, also for what is no file (a FIFO blocks)."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as f:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        return f.read(max_bytes)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Files that hold a secret: whom they may belong to and who may read them."""
+"""Files that hold a secret or decide what is done: whose they may be, who may read and write."""
 
 from __future__ import annotations
 
@@ -16,6 +16,14 @@ def why_exposed(status: os.stat_result) -> str:
     """
     if status.st_mode & stat.S_IROTH:
         return "everybody may read it"
+    return why_not_ours(status)
+
+
+def why_not_ours(status: os.stat_result) -> str:
+    """Why others than root and the caller decide what is in a file or folder; "" where none can.
+
+    To root every owner will do: root works in the folder of the daemon's user.
+    """
     if status.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         return "others may write it"
     if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:

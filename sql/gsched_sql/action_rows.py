@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from sqlalchemy import Connection
 
 from gsched.model.decision import Reason
 from gsched.model.journal import Change, ChangeState, JournalEntry
 from gsched.model.merge import part_of
 from gsched_sql.attempt_rows import job_key
+from gsched_sql.inserts import insert_rows, next_id
+from gsched_sql.schema import actions
 
 
 def row_of(
@@ -32,10 +37,18 @@ def row_of(
         "reason_code": change.reason.code,
         "reason_params": json.dumps(dict(change.reason.params)),
         "takes_back": change.takes_back,
+        "valid_until": change.valid_until,
         "state": state.value,
         "decided_at": at,
         "detail": "",
     }
+
+
+def add_actions(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add rows of `row_of`. Needs ``engine.writing``."""
+    first = next_id(conn, actions)
+    told = [(number, *row.values()) for number, row in enumerate(rows, first)]
+    insert_rows(conn, actions, ("id", *rows[0]), told)
 
 
 def change_of(row: Any, cluster: str) -> Change:
@@ -49,6 +62,7 @@ def change_of(row: Any, cluster: str) -> Change:
         after=row.after,
         reason=Reason(row.reason_code, json.loads(row.reason_params)),
         takes_back=row.takes_back,
+        valid_until=row.valid_until,
     )
 
 

@@ -23,6 +23,7 @@ from gsched.model.history import AttemptRecord, Tres
 from gsched.model.job import JobKey, JobState
 from gsched.model.logical_jobs import Attempt
 from gsched.model.merge import (
+    NO_PART,
     PLAIN_FIELDS,
     STATUS,
     TRES_FIELDS,
@@ -73,6 +74,10 @@ def job_key(cluster: str, row: Any) -> JobKey:
 def in_slots(table: Table, cluster_id: int, slots: Collection[Part]) -> ColumnElement[bool]:
     """The rows of `table` in any of `slots`."""
     c = table.c
+    if all(slot.array_task == slot.het_offset == NO_PART for slot in slots):
+        plain = c.job_id.in_([slot.job_id for slot in slots])  # a quarter of the values
+        whole = (c.array_task == NO_PART) & (c.het_offset == NO_PART)
+        return and_(c.cluster_id == cluster_id, plain, whole)
     key = tuple_(c.job_id, c.array_task, c.het_offset)
     # SQLite finds no index by a list of tuples: the ids alone lead it to the rows.
     ids = c.job_id.in_(sorted({slot.job_id for slot in slots}))

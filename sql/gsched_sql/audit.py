@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nlargest
 
 from sqlalchemy import ColumnElement, Connection, Table, select
 
@@ -23,16 +24,23 @@ def changes(
     limit: int,
 ) -> list[AuditRow]:
     """Journalled changes, newest first, with the way each has taken."""
-    query = (
-        select(actions, rounds.c.policy, rounds.c.acting)
-        .join(rounds, rounds.c.round_id == actions.c.round_id)
-        .where(actions.c.cluster_id == cluster_id, *of_job(actions, job))
-        .order_by(actions.c.decided_at.desc(), actions.c.id.desc())
-        .limit(limit)
-    )
+    c = actions.c
+    chosen = [c.cluster_id == cluster_id, *of_job(actions, job)]
     if since is not None:
-        query = query.where(actions.c.decided_at >= since)
-    rows = conn.execute(query).all()
+        chosen.append(c.decided_at >= since)
+    query = select(actions, rounds.c.policy, rounds.c.acting).join(
+        rounds, rounds.c.round_id == c.round_id
+    )
+    if job is None:
+        newest = query.where(*chosen).order_by(c.decided_at.desc(), c.id.desc()).limit(limit)
+        rows = list(conn.execute(newest))
+    else:
+        rows = [
+            row
+            for some in chunks(_newest_of_job(conn, chosen, limit))
+            for row in conn.execute(query.where(c.id.in_(some)))
+        ]
+        rows.sort(key=lambda row: (row.decided_at, row.id), reverse=True)
     ways = _transitions(conn, [row.change_id for row in rows])
     return [
         AuditRow(
@@ -48,6 +56,18 @@ def changes(
         )
         for row in rows
     ]
+
+
+def _newest_of_job(
+    conn: Connection, chosen: Sequence[ColumnElement[bool]], limit: int
+) -> list[int]:
+    """Rows of a job's newest changes.
+
+    Put in order here: an engine that is asked for the newest of a job may walk through those of
+    all jobs, newest first, until it has found so many.
+    """
+    rows = conn.execute(select(actions.c.decided_at, actions.c.id).where(*chosen))
+    return [row_id for _, row_id in nlargest(limit, (tuple(row) for row in rows))]
 
 
 def of_job(table: Table, job: JobId | None) -> list[ColumnElement[bool]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 from sqlalchemy import Connection, Table, and_, exists, func, select
 
 from gsched.errors import DataError
+from gsched.model.job import LeaseState
+from gsched.model.journal import ChangeState
 from gsched.model.times import DAY_S
 from gsched_sql.findings import Findings
 from gsched_sql.prune_rows import same_job
@@ -18,7 +20,9 @@ from gsched_sql.schema import (
     SLOT,
     actions,
     attempts,
+    audit_events,
     conflicts,
+    daemon_spans,
     jobs,
     lease_events,
     leases,
@@ -35,6 +39,9 @@ from gsched_sql.schema import (
 )
 
 _ROWS_AT_ONCE = 1000
+_STATES = {state.value: state for state in ChangeState}
+_LEASE_STATES = {state.value: state for state in LeaseState}
+_FIRST = (ChangeState.INTENT.value, ChangeState.OBSERVED.value)
 _JSON: tuple[tuple[Any, type | None], ...] = (
     (conflicts.c.value, None),
     (rounds.c.summary, dict),
@@ -51,6 +58,8 @@ def check(conn: Connection, found: Findings) -> None:
         _json(conn, column, kind, found)
     for table in (predictions, actions):
         _jobs_of(conn, table, found)
+    _ways(conn, found)
+    _spans(conn, found)
     _leases(conn, found)
     _samples(conn, found)
     _usage(conn, found)
@@ -84,6 +93,42 @@ def _jobs_of(conn: Connection, table: Table, found: Findings) -> None:
         found.add("unknown-job", f"{table.name}: {count}", count)
 
 
+def _ways(conn: Connection, found: Findings) -> None:
+    """Each change has come to its state by transitions that there are."""
+    e = audit_events.c
+    query = (
+        select(actions.c.change_id, actions.c.state, e.from_state, e.to_state)
+        .outerjoin(audit_events, e.change_id == actions.c.change_id)
+        .order_by(actions.c.id, e.id)
+    )
+    for (change_id, state), events in groupby(_stream(conn, query), key=lambda row: tuple(row[:2])):
+        way = [tuple(row[2:]) for row in events]
+        if not _is_way(way) or way[-1][1] != state:
+            found.add("audit", f"{change_id}: {state}")
+
+
+def _is_way(way: Sequence[tuple[str | None, str | None]]) -> bool:
+    """Whether (from, to) of the transitions of a change make one way from its beginning."""
+    before = None
+    for from_state, to_state in way:
+        if from_state != before or to_state not in _STATES:
+            return False
+        if before is None:
+            if to_state not in _FIRST:
+                return False
+        elif not _STATES[before].may_become(_STATES[to_state]):
+            return False
+        before = to_state
+    return True
+
+
+def _spans(conn: Connection, found: Findings) -> None:
+    c = daemon_spans.c
+    wrong = (c.end_time < c.begin_time) | (c.rounds < 1) | (c.writes < 0)
+    for row in conn.execute(select(daemon_spans).where(wrong).limit(1000)):
+        found.add("spans", f"{row.mode} from {row.begin_time} to {row.end_time}")
+
+
 def _leases(conn: Connection, found: Findings) -> None:
     e = lease_events.c
     query = (
@@ -95,10 +140,17 @@ def _leases(conn: Connection, found: Findings) -> None:
         before = None
         is_chain = True
         for _, _, from_state, to_state in events:
-            is_chain = is_chain and from_state == before
+            is_chain = is_chain and from_state == before and _may_follow(before, to_state)
             before = to_state
         if not is_chain or before != state:
             found.add("lease", f"{lease_id}: {state}")
+
+
+def _may_follow(before: str | None, after: str | None) -> bool:
+    """Whether a lease can come from one state (None: it began) to another."""
+    if before not in _LEASE_STATES or after not in _LEASE_STATES:
+        return before is None and after == LeaseState.GRANTED.value
+    return _LEASE_STATES[before].may_become(_LEASE_STATES[after])
 
 
 def _samples(conn: Connection, found: Findings) -> None:

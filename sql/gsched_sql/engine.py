@@ -12,10 +12,11 @@ import inspect
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Pool, create_engine, event
 from sqlalchemy.exc import ArgumentError, InvalidRequestError
 
 from gsched.errors import ConfigError
@@ -188,6 +189,21 @@ def use_wal(engine: Engine) -> None:
             raw.close()
 
 
+_failures: WeakKeyDictionary[Pool, int] = WeakKeyDictionary()
+
+
+def failures(engine: Engine) -> int:
+    """How many transactions of `engine` have met an error of the database so far."""
+    return _failures.get(engine.pool, 0)
+
+
+def _translated(engine: Engine) -> AbstractContextManager[None]:
+    def count() -> None:
+        _failures[engine.pool] = failures(engine) + 1
+
+    return translated(engine.url, count)
+
+
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that sees one state of the database."""
@@ -198,7 +214,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
         else {}
     )
     with (
-        translated(engine.url),
+        _translated(engine),
         engine.connect() as conn,
         conn.execution_options(**options).begin(),
     ):
@@ -212,7 +228,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
     Only one process writes to a database at a time; TryAgainError when another does so for long.
     """
     with (
-        translated(engine.url),
+        _translated(engine),
         engine.connect().execution_options(**{_WRITES: True}) as conn,
         _transaction(engine, conn),
     ):

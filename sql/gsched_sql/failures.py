@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
@@ -134,6 +134,7 @@ _SQLSTATES: Mapping[str, _Failure] = {
     "40P01": _INTERRUPTED,  # deadlock
     "55P03": _LOCKED,
     "57014": _INTERRUPTED,  # cancelled, or longer than statement_timeout
+    "25P03": _LOST,  # it stood still in a transaction (`locks.IDLE_LIMIT_S`)
     "57P01": _LOST,
     "57P02": _LOST,
     "57P03": _BUSY,
@@ -203,14 +204,21 @@ _MARIADB: Mapping[int, _Failure] = {
 
 
 @contextmanager
-def translated(url: URL) -> Iterator[None]:
-    """Raise gsched's errors in place of the driver's; none shows the password of `url`."""
+def translated(url: URL, on_failure: Callable[[], None] | None = None) -> Iterator[None]:
+    """Raise gsched's errors in place of the driver's; none shows the password of `url`.
+
+    `on_failure` is called before that.
+    """
     try:
         yield
     except DBAPIError as e:
+        if on_failure is not None:
+            on_failure()
         original = e.orig or e
         _raise(_failure_of(original, e.connection_invalidated), e, original, url)
     except _drivers_own(url) as e:
+        if on_failure is not None:
+            on_failure()
         _raise(_failure_of(e, False), e, e, url)
 
 

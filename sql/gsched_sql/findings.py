@@ -41,6 +41,10 @@ KINDS: dict[str, Kind] = {
     "parts": Kind(True, "lists whose nodes or resources are not kept as they are written", _BUG),
     "usage": Kind(True, "sums of pruned jobs that cannot be", _BUG),
     "samples": Kind(True, "blocks of samples that cannot be read", _RESTORE),
+    "audit": Kind(
+        True, "changes whose transitions do not lead from their beginning to their state", _BUG
+    ),
+    "spans": Kind(True, "spans of the daemon's rounds that cannot be", _BUG),
     "lease": Kind(True, "leases whose state is not that of their last transition", _BUG),
     "derived": Kind(
         False,

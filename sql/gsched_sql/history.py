@@ -9,6 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Engine
 
 from gsched.model.history import AttemptRecord, Batch, NodeEvent, Reject, StepRecord
+from gsched.model.impact import JobWait, JournalSums
 from gsched.model.jobid import JobId
 from gsched.model.merge import AttemptKey, Claimed, Part, part_of
 from gsched.model.past import HistoryFilter, HistoryJob
@@ -21,6 +22,7 @@ from gsched_sql import (
     audit,
     derive,
     export,
+    impact_rows,
     ingest,
     job_queries,
     migrate,
@@ -31,16 +33,18 @@ from gsched_sql import (
     step_rows,
 )
 from gsched_sql.attempt_rows import load_slots
-from gsched_sql.engine import open_engine, reading, writing
+from gsched_sql.engine import failures, open_engine, reading, writing
 from gsched_sql.fairness_rows import SqlFairness
 from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
+from gsched_sql.leaders import SqlLeadership
 from gsched_sql.lease_rows import SqlLeases
 from gsched_sql.names import cluster_id, cluster_names
 from gsched_sql.prediction_truth import prediction_truth
 from gsched_sql.requests import SqlRequests, list_requests
 from gsched_sql.samples import SqlSamples
 from gsched_sql.schema import REVISION
+from gsched_sql.spans import SqlSpans
 from gsched_sql.urls import location
 from gsched_sql.values import (
     AuditRow,
@@ -110,6 +114,11 @@ class History:
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    @property
+    def errors(self) -> int:
+        """How many calls have met an error of the database so far: locked, full, gone, …"""
+        return failures(self._engine)
 
     def __enter__(self) -> History:
         return self
@@ -261,6 +270,24 @@ class History:
             known = cluster_id(conn, cluster)
             return [] if known is None else prediction_truth(conn, known, made_since)
 
+    def job_waits(
+        self, cluster: str, since: int | None = None, until: int | None = None
+    ) -> list[JobWait]:
+        """Jobs of a cluster first submitted in [since, until), by their first submit."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            return [] if known is None else impact_rows.job_waits(conn, known, since, until)
+
+    def journal_sums(
+        self, cluster: str, since: int | None = None, until: int | None = None
+    ) -> JournalSums:
+        """What was decided on a cluster's jobs in [since, until), and what became of it."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            if known is None:
+                return JournalSums()
+            return impact_rows.journal_sums(conn, known, since, until)
+
     def stats(self) -> HistoryStats:
         """What the database holds, in numbers."""
         return stats.collect(self._engine)
@@ -278,17 +305,29 @@ class History:
         with reading(self._engine) as conn:
             return stats.rejected_rows(conn, limit, source, skip)
 
-    def journal(self) -> SqlJournal:
-        """The daemon's journal in this database."""
-        return SqlJournal(self._engine)
+    def journal(self, fence: int | None = None) -> SqlJournal:
+        """The daemon's journal in this database.
+
+        With a `fence` (of `leadership`) every writing call raises LostLeadershipError, and keeps
+        nothing, once another daemon has taken over.
+        """
+        return SqlJournal(self._engine, fence)
+
+    def leadership(self, cluster: str) -> SqlLeadership:
+        """Which daemon leads a cluster."""
+        return SqlLeadership(self._engine, cluster)
+
+    def spans(self, cluster: str) -> SqlSpans:
+        """When the daemon of a cluster acted and when it only observed."""
+        return SqlSpans(self._engine, cluster)
 
     def samples(self) -> SqlSamples:
         """Utilisation samples in this database."""
         return SqlSamples(self._engine)
 
-    def leases(self) -> SqlLeases:
-        """Leases in this database."""
-        return SqlLeases(self._engine)
+    def leases(self, fence: int | None = None) -> SqlLeases:
+        """Leases in this database; `fence` as in `journal`."""
+        return SqlLeases(self._engine, fence)
 
     def fairness(self) -> SqlFairness:
         """The ledger of tenants in this database."""

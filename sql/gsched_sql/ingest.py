@@ -17,7 +17,7 @@ from gsched.model.logical_jobs import Attempt, chain
 from gsched.model.merge import Claimed, Slot, fold, join
 from gsched.model.phases import PhaseRules
 from gsched.model.trace import AttemptColumns, Constant, TraceChunk
-from gsched_sql import bulk, schema, standings
+from gsched_sql import bulk, rekey, schema
 from gsched_sql.attempt_columns import cells_of, fitting, take
 from gsched_sql.attempt_rows import (
     intern_texts,
@@ -175,7 +175,7 @@ def _write(
     update_attempts(conn, cluster_id, list(rewritten.values()), text_ids)
     job_rows.drop_unused(row_ids)
     # Attempts that the journal may know under another epoch: a first attempt cannot be one.
-    standings.rekey(
+    rekey.rekey(
         conn,
         cluster_id,
         [

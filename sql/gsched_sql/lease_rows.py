@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, insert, select, update
 
 from gsched.errors import GschedError
-from gsched.model.accounts import LeaseEvent, LeaseGrant
+from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
 from gsched.model.job import JobKey, Lease, LeaseState
 from gsched.model.merge import part_of
 from gsched_sql import schema
 from gsched_sql.attempt_rows import in_slots, job_key
 from gsched_sql.engine import reading, writing
 from gsched_sql.inserts import next_id
+from gsched_sql.leaders import check_fence
 from gsched_sql.names import cluster_id, intern
 from gsched_sql.schema import lease_events, leases
 
-_ORDER = {state: number for number, state in enumerate(LeaseState)}
+_STANDING = [state.value for state in LeaseState if not state.is_over]
+_LATEST_SAVES = 20
 
 
 class SqlLeases:
-    """The leases in one database. Every call is a transaction of its own."""
+    """The leases in one database. Every call is a transaction of its own.
 
-    def __init__(self, engine: Engine) -> None:
+    With a `fence` every writing call raises LostLeadershipError, and keeps nothing, once another
+    daemon has taken over (see ``gsched_sql.leaders``).
+    """
+
+    def __init__(self, engine: Engine, fence: int | None = None) -> None:
         self._engine = engine
+        self._fence = fence
 
     def grant(self, grant: LeaseGrant, at: int, detail: str = "") -> None:
         """Keep a new lease. One that is kept already changes nothing, whatever its state is now.
@@ -32,41 +40,103 @@ class SqlLeases:
         Raises GschedError where its id belongs to another lease.
         """
         with writing(self._engine) as conn:
-            cluster = intern(conn, schema.clusters, [grant.key.cluster])[grant.key.cluster]
-            row = {**_columns(grant, cluster), "state": LeaseState.GRANTED.value}
-            stored = _find(conn, grant.lease.lease_id)
-            if stored is None:
-                row["id"] = next_id(conn, leases)
-                conn.execute(insert(leases), [row])
-                _note(conn, row["id"], at, None, LeaseState.GRANTED, detail)
-            elif any(getattr(stored, n) != value for n, value in row.items() if n != "state"):
-                raise GschedError(f"another lease has the id {grant.lease.lease_id}")
+            self._add(conn, grant, at, detail)
 
-    def move(self, lease_id: str, state: LeaseState, at: int, detail: str = "") -> None:
-        """Take a lease on to a later state; what is told again changes nothing.
+    def renew(self, lease_id: str, following: LeaseGrant, at: int, detail: str = "") -> None:
+        """End a lease as RENEWED and keep the one that follows it, both or none.
 
-        Raises GschedError for a lease that is not kept, and for one that is further on.
+        Told again it changes nothing. Raises GschedError as `move` and `grant` do.
+        """
+        with writing(self._engine) as conn:
+            self._step(conn, lease_id, LeaseState.RENEWED, at, detail, {})
+            self._add(conn, following, at, detail)
+
+    def revoke(self, lease_id: str, revoke: LeaseRevoke, at: int, detail: str = "") -> None:
+        """Take a lease on to ENDING and keep how it is revoked.
+
+        The revoke that is kept already changes nothing. Raises GschedError as `move` does, and
+        where the lease is being revoked by another one.
         """
         with writing(self._engine) as conn:
             stored = _find(conn, lease_id)
-            if stored is None:
-                raise GschedError(f"there is no lease {lease_id}")
-            before = LeaseState(stored.state)
-            if _ORDER[state] < _ORDER[before] and not _has_been(conn, stored.id, state, at):
-                raise GschedError(
-                    f"lease {lease_id} is {before.value}, it cannot become {state.value}"
-                )
-            if _ORDER[state] > _ORDER[before]:
-                mine = leases.c.id == stored.id
-                conn.execute(update(leases).where(mine).values(state=state.value))
-                _note(conn, stored.id, at, before, state, detail)
+            if stored is not None and stored.revoke_id is not None:
+                if stored.revoke_id != revoke.revoke_id:
+                    raise GschedError(f"lease {lease_id} is revoked by {stored.revoke_id} already")
+                return
+            how = {
+                "revoke_id": revoke.revoke_id,
+                "grace_s": revoke.grace_s,
+                "valid_until": revoke.valid_until,
+                "beneficiary": revoke.beneficiary,
+            }
+            self._step(conn, lease_id, LeaseState.ENDING, at, detail, how)
+
+    def move(self, lease_id: str, state: LeaseState, at: int, detail: str = "") -> None:
+        """Take a lease on to its next state; what is told again changes nothing.
+
+        Raises GschedError for a lease that is not kept, and for one that cannot become that.
+        """
+        with writing(self._engine) as conn:
+            self._step(conn, lease_id, state, at, detail, {})
+
+    def _add(self, conn: Connection, grant: LeaseGrant, at: int, detail: str) -> None:
+        cluster = intern(conn, schema.clusters, [grant.key.cluster])[grant.key.cluster]
+        check_fence(conn, cluster, self._fence)
+        row = _columns(grant, cluster)
+        stored = _find(conn, grant.lease.lease_id)
+        if stored is None:
+            lease_row = next_id(conn, leases)
+            begun = {"id": lease_row, "state": LeaseState.GRANTED.value, "state_since": at}
+            conn.execute(insert(leases), [{**row, **begun}])
+            _note(conn, lease_row, at, None, LeaseState.GRANTED, detail)
+        elif any(getattr(stored, name) != value for name, value in row.items()):
+            raise GschedError(f"another lease has the id {grant.lease.lease_id}")
+
+    def _step(
+        self,
+        conn: Connection,
+        lease_id: str,
+        state: LeaseState,
+        at: int,
+        detail: str,
+        values: Mapping[str, Any],
+    ) -> None:
+        stored = _find(conn, lease_id)
+        if stored is None:
+            raise GschedError(f"there is no lease {lease_id}")
+        check_fence(conn, stored.cluster_id, self._fence)
+        before = LeaseState(stored.state)
+        if before is state or _has_been(conn, stored.id, state, at):
+            return
+        if not before.may_become(state):
+            raise GschedError(f"lease {lease_id} is {before.value}, it cannot become {state.value}")
+        moved = {"state": state.value, "state_since": at, **values}
+        conn.execute(update(leases).where(leases.c.id == stored.id).values(moved))
+        _note(conn, stored.id, at, before, state, detail)
 
     def standing(self, cluster: str) -> list[LeaseGrant]:
-        """The leases of a cluster that have not come to their last state, oldest first."""
+        """The leases of a cluster that are not over, oldest first."""
         with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            still = (leases.c.cluster_id == known) & (leases.c.state != LeaseState.REGRANTED.value)
-            return _grants(conn, cluster, still)
+            here = leases.c.cluster_id == cluster_id(conn, cluster)
+            return _grants(conn, cluster, here & leases.c.state.in_(_STANDING))
+
+    def save_times(self, cluster: str) -> list[int]:
+        """Seconds that the jobs told last took to save, or were given to; the latest first."""
+        told, done = lease_events.alias(), lease_events.alias()
+        query = (
+            select(done.c.at - told.c.at)
+            .join(told, told.c.lease_row == done.c.lease_row)
+            .join(leases, leases.c.id == done.c.lease_row)
+            .where(
+                told.c.to_state == LeaseState.SIGNALLED.value,
+                done.c.to_state == LeaseState.SAVED.value,
+            )
+            .order_by(done.c.id.desc())
+            .limit(_LATEST_SAVES)
+        )
+        with reading(self._engine) as conn:
+            here = leases.c.cluster_id == cluster_id(conn, cluster)
+            return [int(seconds) for seconds in conn.execute(query.where(here)).scalars()]
 
     def of_job(self, key: JobKey) -> list[LeaseGrant]:
         """The leases of a logical job, oldest first."""
@@ -117,6 +187,7 @@ def _columns(grant: LeaseGrant, cluster: int) -> dict[str, Any]:
         "start_time": grant.lease.start_time,
         "length_s": grant.lease.length_s,
         "num_gpus": grant.num_gpus,
+        "restarts": grant.restarts,
     }
 
 
@@ -147,6 +218,15 @@ def _grants(conn: Connection, cluster: str, chosen: ColumnElement[bool]) -> list
             job_key(cluster, row),
             row.attempt,
             row.num_gpus,
+            row.restarts,
+            row.state_since,
+            _revoke_of(row),
         )
         for row in conn.execute(query)
     ]
+
+
+def _revoke_of(row: Any) -> LeaseRevoke | None:
+    if row.revoke_id is None:
+        return None
+    return LeaseRevoke(row.revoke_id, row.grace_s, row.valid_until, row.beneficiary or "")

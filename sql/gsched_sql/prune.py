@@ -33,6 +33,7 @@ KINDS = (
     "leases",
     "actions",
     "rounds",
+    "spans",
     "sample_blocks",
     "texts",
 )

@@ -2,7 +2,8 @@
 
 Of a kept job everything is kept. What is about no kept job goes by its own age: journalled changes
 with their transitions, predictions, requests, leases; then the rounds to which nothing refers any
-more. Changes that are not settled and those on which a standing rests stay.
+more, and the spans of rounds. Changes that are not settled and those on which a standing rests
+stay, and so do who leads and the span of the last round.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, select
+from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, func, select
 
 from gsched.model.journal import ChangeState
 from gsched.model.progress import Progress
@@ -25,6 +26,7 @@ from gsched_sql.prune_rows import (
 from gsched_sql.schema import (
     actions,
     audit_events,
+    daemon_spans,
     jobs,
     leases,
     policy_memory,
@@ -62,6 +64,9 @@ def prune(
     number = _delete_all(engine, rounds.c.round_id, _idle_rounds(cluster_id, before), "", _rounds)
     on_progress("rounds", number)
     yield "rounds", number
+    number = _delete_all(engine, daemon_spans.c.id, _old_spans(cluster_id, before), 0, _spans)
+    on_progress("spans", number)
+    yield "spans", number
 
 
 def _of_no_job(table: Any) -> ColumnElement[bool]:
@@ -74,6 +79,12 @@ def _idle_rounds(cluster_id: int, before: int) -> ColumnElement[bool]:
         exists().where(table.c.round_id == rounds.c.round_id) for table in (actions, policy_memory)
     )
     return and_(here, *(~use for use in used))
+
+
+def _old_spans(cluster_id: int, before: int) -> ColumnElement[bool]:
+    c = daemon_spans.c
+    newest = select(func.max(c.id)).where(c.cluster_id == cluster_id).scalar_subquery()
+    return (c.cluster_id == cluster_id) & (c.end_time < before) & (c.id != newest)
 
 
 def _delete_all(
@@ -106,3 +117,7 @@ def _delete_requests(conn: Connection, ids: Sequence[int]) -> int:
 def _rounds(conn: Connection, round_ids: Sequence[str]) -> int:
     delete_where(conn, audit_events.c.round_id, round_ids)
     return delete_where(conn, rounds.c.round_id, round_ids)
+
+
+def _spans(conn: Connection, span_ids: Sequence[int]) -> int:
+    return delete_where(conn, daemon_spans.c.id, span_ids)

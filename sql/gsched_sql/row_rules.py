@@ -59,6 +59,8 @@ _RULES: Mapping[str, str] = {
     "nodes": _ALL,
     "prune_marks": _ALL,
     "rounds": _ALL,  # counts, as the daemon's public status has them
+    "daemon_spans": _ALL,
+    "leaders": _ALL,  # leader.json tells them to everybody
     "users": "name_digest = {my_digest}",
     "jobs": "user_id = {me}",
     "attempts": "user_id = {me}",

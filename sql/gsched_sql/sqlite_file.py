@@ -12,9 +12,9 @@ from sqlalchemy import URL, Connection
 
 from gsched.errors import ConfigError, PermissionDeniedError, UnavailableError
 from gsched.files import give_to_owner_of_folder
+from gsched_sql.machine import machine_id, systemd_machine_id
 from gsched_sql.mounts import network_file_system
 
-_MACHINE_ID = Path("/etc/machine-id")
 _EXAMPLE = "write sqlite:////var/lib/gsched/history.db"
 _OTHERS = "use a PostgreSQL or MariaDB server where several users or hosts need the history"
 
@@ -50,11 +50,7 @@ def prepare(path: Path, create: bool) -> None:
                 "put state_dir on a local disk, or use a PostgreSQL or MariaDB server",
             )
         if not path.exists():
-            made = os.open(path, os.O_CREAT | os.O_RDWR, 0o640)
-            try:
-                give_to_owner_of_folder(made, path.parent)
-            finally:
-                os.close(made)
+            _make(path)
         found = path.stat()
     except PermissionError as e:
         raise PermissionDeniedError(
@@ -63,6 +59,18 @@ def prepare(path: Path, create: bool) -> None:
     except OSError as e:
         raise UnavailableError(f"cannot use {path}: {e.strerror}") from e
     _check_owner(path, found)
+
+
+def _make(path: Path) -> None:
+    """An empty file; never by a link that leads nowhere yet, which would make one elsewhere."""
+    try:
+        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640)
+    except FileExistsError:
+        return  # another process was quicker, or what is there has no file: `prepare` looks
+    try:
+        give_to_owner_of_folder(made, path.parent)
+    finally:
+        os.close(made)
 
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
@@ -104,17 +112,15 @@ def check_host(conn: Connection) -> None:
 
 
 def claim_for_host(conn: Connection) -> None:
-    """Note that this host uses the SQLite database."""
+    """Note that this host uses the SQLite database: no daemon of another one leads any more."""
     conn.exec_driver_sql(f"PRAGMA user_version = {_host_mark()}")
+    conn.exec_driver_sql("UPDATE leaders SET released = 1 WHERE machine_id <> ?", (machine_id(),))
 
 
 def _host_mark() -> int:
     """A number for this machine, 0 where nothing tells machines apart (in many containers)."""
-    try:
-        machine = _MACHINE_ID.read_bytes().strip()
-    except OSError:
+    machine = systemd_machine_id()
+    if not machine:
         return 0
-    if len(machine) != 32:  # empty, or "uninitialized" until the first boot has ended
-        return 0
-    digest = hashlib.blake2b(machine, digest_size=4, person=b"gsched").digest()
+    digest = hashlib.blake2b(machine.encode(), digest_size=4, person=b"gsched").digest()
     return int.from_bytes(digest, "big") >> 1 | 1

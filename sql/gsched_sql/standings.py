@@ -7,37 +7,37 @@ a round reads few rows however long the journal is. It is written in the transac
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    Column,
     Connection,
     Select,
     Table,
     and_,
-    bindparam,
     delete,
     exists,
     func,
-    insert,
     select,
-    update,
 )
 
 from gsched.model.job import JobKey
 from gsched.model.journal import ChangeState, Standing
-from gsched.model.merge import Part
-from gsched_sql.attempt_rows import in_slots, job_key
+from gsched.model.merge import Part, unpart
+from gsched_sql.attempt_rows import in_slots
+from gsched_sql.inserts import insert_rows
 from gsched_sql.names import chunks
-from gsched_sql.prune_rows import delete_where
-from gsched_sql.schema import SLOT, actions, jobs, leases, predictions, requests, standings
+from gsched_sql.schema import SLOT, actions, audit_events, jobs, standings
 
 FORGET_AFTER_S = 86400
 """For so long after its end a job's standing is kept: it may be requeued meanwhile."""
 
 _SLOTS_A_READ = 2000
+_NONE = "[]"
 _SUBJECT = (*SLOT, "epoch", "channel")
+_COLUMNS = (*_SUBJECT, "attempt", "found", "written", "may_be", "base_action")
 _NEVER_SENT = frozenset({ChangeState.OBSERVED.value, ChangeState.REJECTED.value})
 
 
@@ -94,87 +94,98 @@ def _step(state: _State | None, change: Any) -> _State | None:
     )
 
 
+def subject_columns(table: Table) -> tuple[Column[Any], ...]:
+    """The columns with which a row for `subject_of` begins."""
+    return tuple(table.c[name] for name in _SUBJECT)
+
+
 def subject_of(row: Any) -> Subject:
-    """What a row of `actions` or `standings` is about."""
-    return Subject(Part(row.job_id, row.array_task, row.het_offset), row.epoch, row.channel)
+    """What a row of `actions` or `standings` is about: one that begins with `subject_columns`."""
+    return Subject(Part(*row[1:4]), row[4], row[5])
 
 
 def refresh(conn: Connection, cluster_id: int, subjects: Iterable[Subject]) -> None:
     """Fold the changes of `subjects` again, from their last confirmed one on."""
-    wanted = sorted(set(subjects))
-    for some in chunks(wanted, _SLOTS_A_READ):
-        states: dict[Subject, _State | None] = dict.fromkeys(some)
+    for some in chunks(sorted(set(subjects)), _SLOTS_A_READ):
         parts = sorted({s.part for s in some})
-        stored = conn.execute(select(standings).where(in_slots(standings, cluster_id, parts))).all()
+        states: dict[Subject, _State | None] = dict.fromkeys(some)
+        here = in_slots(standings, cluster_id, parts)
+        stored = conn.execute(select(standings).where(here)).all()
+        rows = []
         for row in stored:
-            if row.base_action and subject_of(row) in states:
-                states[subject_of(row)] = _State(row.found, row.found, row.attempt)
+            subject = subject_of(row)
+            if subject not in states:
+                rows.append(tuple(row))
+            elif row.base_action:
+                states[subject] = _State(row.found, row.found, row.attempt)
         for change in conn.execute(_changes_since_base(cluster_id, parts)):
             subject = subject_of(change)
             if subject in states:
                 states[subject] = _step(states[subject], change)
-        _delete(conn, cluster_id, [subject_of(row) for row in stored if subject_of(row) in states])
-        _insert(conn, cluster_id, states)
+        rows += [_row(cluster_id, subject, s) for subject, s in states.items() if s is not None]
+        if stored:
+            conn.execute(delete(standings).where(here))
+        insert_rows(conn, standings, _COLUMNS, rows)
 
 
 def _changes_since_base(cluster_id: int, parts: Sequence[Part]) -> Select[Any]:
-    same = and_(*(actions.c[name] == standings.c[name] for name in _SUBJECT))
+    c = actions.c
+    same = and_(*(c[name] == standings.c[name] for name in _SUBJECT))
     return (
-        select(actions)
+        select(*subject_columns(actions), c.id, c.attempt, c.before, c.after, c.takes_back, c.state)
         .outerjoin(standings, same)
         .where(in_slots(actions, cluster_id, parts))
-        .where(actions.c.id >= func.coalesce(standings.c.base_action, 0))
-        .order_by(actions.c.id)
+        .where(c.id >= func.coalesce(standings.c.base_action, 0))
+        .order_by(c.id)
     )
 
 
-def _columns(cluster_id: int, subject: Subject) -> dict[str, Any]:
-    part = subject.part
-    return {
-        "cluster_id": cluster_id,
-        "job_id": part.job_id,
-        "array_task": part.array_task,
-        "het_offset": part.het_offset,
-        "epoch": subject.epoch,
-        "channel": subject.channel,
-    }
+def _row(cluster_id: int, subject: Subject, state: _State) -> tuple[Any, ...]:
+    """A row by _COLUMNS."""
+    may_be = json.dumps(state.may_be) if state.may_be else _NONE
+    return (
+        *(cluster_id, *subject.part, subject.epoch, subject.channel, state.attempt),
+        *(state.found, state.written, may_be, state.base_action),
+    )
 
 
-def _delete(conn: Connection, cluster_id: int, subjects: Sequence[Subject]) -> None:
-    if subjects:
-        mine = and_(*(standings.c[name] == bindparam(f"my_{name}") for name in _SUBJECT))
-        keys = [_columns(cluster_id, s) for s in subjects]
-        conn.execute(
-            delete(standings).where(mine),
-            [{f"my_{name}": value for name, value in key.items()} for key in keys],
-        )
+class Cache:
+    """What was read last, as long as no transition has been kept since, by whatever process.
+
+    Every change of a standing comes with a row of `audit_events`, but for the end of those whose
+    jobs have been pruned: no round asks for them any more.
+    """
+
+    def __init__(self) -> None:
+        self._read: dict[str, tuple[Any, Mapping[tuple[JobKey, str], Standing]]] = {}
+
+    def read(
+        self, conn: Connection, cluster: str, cluster_id: int
+    ) -> Mapping[tuple[JobKey, str], Standing]:
+        """The standings of a cluster by (job, channel)."""
+        mark = _newest_event(conn)
+        known = self._read.get(cluster)
+        if known is None or known[0] != mark:
+            known = (mark, read(conn, cluster, cluster_id))
+            self._read[cluster] = known
+        return known[1]
 
 
-def _insert(conn: Connection, cluster_id: int, states: Mapping[Subject, _State | None]) -> None:
-    rows = [
-        {
-            **_columns(cluster_id, subject),
-            "attempt": state.attempt,
-            "found": state.found,
-            "written": state.written,
-            "may_be": json.dumps(state.may_be),
-            "base_action": state.base_action,
-        }
-        for subject, state in states.items()
-        if state is not None
-    ]
-    if rows:
-        conn.execute(insert(standings), rows)
+def _newest_event(conn: Connection) -> Any:
+    """The whole row: SQLite gives the number of one that was pruned to the next."""
+    return conn.execute(select(audit_events).order_by(audit_events.c.id.desc()).limit(1)).first()
 
 
 def read(conn: Connection, cluster: str, cluster_id: int) -> dict[tuple[JobKey, str], Standing]:
     """The standings of a cluster by (job, channel)."""
     found = {}
-    for row in conn.execute(select(standings).where(standings.c.cluster_id == cluster_id)):
-        key = job_key(cluster, row)
-        found[key, row.channel] = Standing(
-            key, row.attempt, row.channel, row.found, row.written, tuple(json.loads(row.may_be))
-        )
+    c = standings.c
+    columns = (c[name] for name in _COLUMNS[1:-1])
+    query = select(*columns).where(c.cluster_id == cluster_id)
+    for job_id, task, offset, epoch, channel, attempt, has, written, may_be in conn.execute(query):
+        key = JobKey(cluster, job_id, unpart(task), unpart(offset), epoch)
+        values = () if may_be == _NONE else tuple(json.loads(may_be))
+        found[key, channel] = Standing(key, attempt, channel, has, written, values)
     return found
 
 
@@ -183,86 +194,3 @@ def forget(conn: Connection, cluster_id: int, now: int) -> None:
     same = and_(*(jobs.c[name] == standings.c[name] for name in (*SLOT, "epoch")))
     over = exists().where(same, jobs.c.end_time < now - FORGET_AFTER_S)
     conn.execute(delete(standings).where(standings.c.cluster_id == cluster_id, over))
-
-
-def rekey(conn: Connection, cluster_id: int, moved: Sequence[tuple[Part, int, int]]) -> None:
-    """Follow attempts, (slot, submit time, epoch), that turned out to belong to another job.
-
-    An earlier attempt may be told of later than the one that the daemon has acted on.
-    """
-    for table in (actions, predictions, leases):
-        here = _slots_with_rows(conn, table, cluster_id, [part for part, _, _ in moved])
-        rows = [
-            {**_my_slot(cluster_id, part), "my_attempt": attempt, "new_epoch": epoch}
-            for part, attempt, epoch in moved
-            if part in here
-        ]
-        if not rows:
-            continue
-        mine = and_(
-            *(table.c[name] == bindparam(f"my_{name}") for name in (*SLOT, "attempt")),
-            table.c.epoch != bindparam("new_epoch"),
-        )
-        conn.execute(update(table).where(mine).values(epoch=bindparam("new_epoch")), rows)
-        if table is actions:
-            _fold_anew(conn, cluster_id, here)
-    _rekey_requests(conn, cluster_id, moved)
-
-
-def _rekey_requests(
-    conn: Connection, cluster_id: int, moved: Sequence[tuple[Part, int, int]]
-) -> None:
-    """The same for what users asked, which is kept by job alone: the first attempt's goes along."""
-    here = _slots_with_rows(conn, requests, cluster_id, [part for part, _, _ in moved])
-    rows = [
-        {**_my_slot(cluster_id, part), "old_epoch": attempt, "new_epoch": epoch}
-        for part, attempt, epoch in moved
-        if part in here and attempt != epoch
-    ]
-    if not rows:
-        return
-    mine = and_(*(requests.c[name] == bindparam(f"my_{name}") for name in SLOT))
-    change = update(requests).where(mine, requests.c.epoch == bindparam("old_epoch"))
-    conn.execute(change.values(epoch=bindparam("new_epoch")), rows)
-    _drop_repeated(conn, cluster_id, here)
-
-
-def _drop_repeated(conn: Connection, cluster_id: int, parts: Collection[Part]) -> None:
-    """A requeued job kept its token, which was captured once as that of each of two jobs."""
-    c = requests.c
-    repeated = []
-    for some in chunks(sorted(parts), _SLOTS_A_READ):
-        query = select(c.id, c.job_id, c.array_task, c.het_offset, c.epoch, c.token).order_by(c.id)
-        last: dict[tuple[Part, int], str] = {}
-        for row in conn.execute(query.where(in_slots(requests, cluster_id, some))):
-            job = (Part(row.job_id, row.array_task, row.het_offset), row.epoch)
-            if last.get(job) == row.token:
-                repeated.append(row.id)
-            last[job] = row.token
-    delete_where(conn, c.id, repeated)
-
-
-def _my_slot(cluster_id: int, part: Part) -> dict[str, int]:
-    values = (cluster_id, *part)
-    return {f"my_{name}": value for name, value in zip(SLOT, values, strict=True)}
-
-
-def _slots_with_rows(
-    conn: Connection, table: Table, cluster_id: int, parts: Sequence[Part]
-) -> set[Part]:
-    c = table.c
-    found: set[Part] = set()
-    for some in chunks(sorted(set(parts)), _SLOTS_A_READ):
-        query = select(c.job_id, c.array_task, c.het_offset).distinct()
-        rows = conn.execute(query.where(in_slots(table, cluster_id, some)))
-        found |= {Part(*row) for row in rows}
-    return found
-
-
-def _fold_anew(conn: Connection, cluster_id: int, parts: Collection[Part]) -> None:
-    subjects: set[Subject] = set()
-    for some in chunks(sorted(parts), _SLOTS_A_READ):
-        conn.execute(delete(standings).where(in_slots(standings, cluster_id, some)))
-        rows = conn.execute(select(actions).where(in_slots(actions, cluster_id, some)))
-        subjects |= {subject_of(row) for row in rows}
-    refresh(conn, cluster_id, subjects)

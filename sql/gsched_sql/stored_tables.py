@@ -47,9 +47,11 @@ _FIRST = frozenset(
         "users",
     }
 )
+_OF_0004 = frozenset({"daemon_spans", "leaders"})
 TABLES_OF: Mapping[str, frozenset[str]] = {
     "0001": _FIRST,
     "0002": _FIRST | {"requests"},
+    "0003": frozenset(metadata.tables) - _OF_0004,
     REVISION: frozenset(metadata.tables),
 }
 """The tables of each revision."""

@@ -18,14 +18,16 @@ from gsched.daemon.site_factor import scale_for
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Backend
+from gsched.engine.predictions import PredictionBook
 from gsched.engine.round import RoundRunner
-from gsched.model.cluster import Delta
+from gsched.model.cluster import ClusterState, Delta
 from gsched.model.job import JobView, Prediction, PredictionKind
 from gsched.model.journal import ChangeState
 from gsched.policy.base import Policy
 from gsched.policy.fewest_gpus import FewestGpus
 from gsched.policy.fifo import Fifo
 from gsched.policy.qssf import Qssf
+from gsched.policy.scoped import Scoped
 from gsched.sim.backend import SimBackend
 from gsched.slurm.client import CommandClient
 
@@ -59,6 +61,7 @@ class Harness(Protocol):
     """A backend with WAITING in its queue, and a look at the order that it would start them in."""
 
     backend: Backend
+    partitions: frozenset[str]
 
     def now(self) -> int: ...
 
@@ -74,6 +77,8 @@ class Harness(Protocol):
 
 
 class SimHarness:
+    partitions = frozenset({"gpu"})
+
     def __init__(self) -> None:
         queue = [*WAITING, ("d1", 1)]
         jobs = [job(i, gpus, 1, i, name=name) for i, (name, gpus) in enumerate(queue, 1)]
@@ -106,7 +111,7 @@ class LiveHarness:
     def __init__(self, site: Site) -> None:
         client = CommandClient()
         config = client.config()
-        settings = DaemonSettings()
+        settings = DaemonSettings(burst_interval_s=0.001)  # each round may write
         self.backend: Backend = SlurmBackend(
             client,
             config.cluster,
@@ -119,6 +124,7 @@ class LiveHarness:
         self._site = site
         site.arm.fill()
         self._names = {site.submit(name, gpus): name for name, gpus in WAITING}
+        self.partitions = frozenset(p.name for p in client.partitions())
 
     def now(self) -> int:
         return int(time.time())
@@ -165,12 +171,49 @@ def runner(harness: Harness, policy: Policy, journal: MemoryJournal | None = Non
     )
 
 
+def seen(harness: Harness) -> ClusterState:
+    """What a look shows now."""
+    harness.backend.look()
+    return harness.backend.snapshot({})
+
+
 @pytest.mark.parametrize("policy", EXPECTED, ids=lambda p: p.name)
 def test_acting_gives_the_policys_order(harness: Harness, policy: type[Policy]) -> None:
     result = runner(harness, policy()).run(acting=True)
     assert harness.order() == EXPECTED[policy]
     assert result.problems == ()
     assert result.count(ChangeState.CONFIRMED) == len(result.changes) > 0
+
+
+def test_several_policies_give_each_partition_its_order(harness: Harness) -> None:
+    scoped = Scoped(Fifo(), {part: Qssf() for part in harness.partitions})
+    result = runner(harness, scoped).run(acting=True)
+    assert harness.order() == EXPECTED[Qssf]
+    assert result.problems == ()
+
+
+def test_changes_are_recognised_in_the_next_look(harness: Harness) -> None:
+    """What was sent before the look and what was not; a process that was killed knows neither."""
+    backend = harness.backend
+    state = seen(harness)
+    decision = Qssf().decide(_predicted(state), {}, harness.now())
+    changes = backend.plan(decision, state, "killed").changes
+    assert len(changes) >= 2
+    sent, unsent = changes[0], changes[1]
+    assert [o.accepted for o in backend.apply([sent])] == [True]
+    before = {r.change_id: r for r in backend.looked_up([sent, unsent])}
+    assert before[sent.change_id].value == sent.before  # still as of the last look
+    backend.look()
+    after = {r.change_id: r for r in backend.looked_up([sent, unsent])}
+    assert (after[sent.change_id].present, after[sent.change_id].value) == (True, sent.after)
+    assert (after[unsent.change_id].present, after[unsent.change_id].value) == (
+        True,
+        unsent.before,
+    )
+
+
+def _predicted(state: ClusterState) -> ClusterState:
+    return PredictionBook().fill(state, NamePredictor(), MemoryJournal())
 
 
 def test_observing_changes_nothing(harness: Harness) -> None:
@@ -194,7 +237,7 @@ def test_another_policy_takes_over(harness: Harness) -> None:
 
 
 def test_snapshots_are_numbered_and_show_the_queue_and_the_gpus(harness: Harness) -> None:
-    first, second = harness.backend.snapshot({}), harness.backend.snapshot({})
+    first, second = seen(harness), seen(harness)
     assert second.seq == first.seq + 1
     assert int(first.jobs.pending.sum()) == len(WAITING)
     assert first.jobs.keys == second.jobs.keys
@@ -203,15 +246,15 @@ def test_snapshots_are_numbered_and_show_the_queue_and_the_gpus(harness: Harness
 
 def test_snapshots_tell_what_changed_since_the_one_before(harness: Harness) -> None:
     def changed() -> tuple[set[int], set[int], set[int]]:
-        delta = harness.backend.snapshot({}).changed
+        delta = seen(harness).changed
         arrived, departed, moved = (
             {key.job_id for key in keys} for keys in (delta.arrived, delta.departed, delta.changed)
         )
         return arrived, departed, moved
 
-    first = harness.backend.snapshot({})
+    first = seen(harness)
     assert first.changed == Delta(arrived=frozenset(first.jobs.keys))
-    assert harness.backend.snapshot({}).changed == Delta()
+    assert seen(harness).changed == Delta()
     came = harness.arrive()
     assert changed() == ({came}, set(), set())
     moved = harness.change_state()

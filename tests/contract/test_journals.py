@@ -80,7 +80,7 @@ def standing(journal: Journal) -> tuple[int, int, tuple[int, ...]] | None:
 
 
 def test_a_change_is_unsettled_until_its_end_is_known(journal: Journal) -> None:
-    made = change("a", 0, 100, takes_back=True)
+    made = change("a", 0, 100, takes_back=True, valid_until=2060)
     journal.record("r1", [made], INTENT, 2001)
     assert journal.unsettled(CLUSTER) == [JournalEntry(made, "r1", INTENT, 2001, None, "")]
     journal.settle([("a", SENT, "")], 2002)
@@ -136,6 +136,26 @@ def test_what_has_come_to_its_end_does_not_move(
             journal.settle([("a", other, "")], 2005)
     assert standing(journal) == before
     assert journal.unsettled(CLUSTER) == []
+
+
+def test_what_was_sent_is_no_mere_intent_again(journal: Journal) -> None:
+    write(journal, change("a", 0, 100), SENT)
+    for earlier in (INTENT, OBSERVED):
+        with pytest.raises(GschedError, match=f"is sent, it cannot become {earlier.value}"):
+            journal.settle([("a", earlier, "")], 2005)
+    assert [e.state for e in journal.unsettled(CLUSTER)] == [SENT]
+
+
+def test_one_call_may_tell_of_a_change_more_than_once(journal: Journal) -> None:
+    write(journal, change("a", 0, 100))
+    write(journal, change("b", 0, 7, key=JobKey(CLUSTER, 8, epoch=1)), VOID)
+    later = [("a", SENT, ""), ("a", SENT, "not readable yet"), ("a", CONFIRMED, "")]
+    with pytest.raises(GschedError, match="a is confirmed, it cannot become void"):
+        journal.settle([*later, ("a", VOID, "")], 2005)
+    assert [e.state for e in journal.unsettled(CLUSTER)] == [INTENT]
+    journal.settle([("a", SENT, ""), ("b", VOID, ""), ("a", CONFIRMED, "")], 2005)
+    assert journal.unsettled(CLUSTER) == []
+    assert journal.standing(CLUSTER)[KEY, CHANNEL].written == 100
 
 
 def test_an_observed_change_is_never_sent(journal: Journal) -> None:

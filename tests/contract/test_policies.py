@@ -1,4 +1,6 @@
-"""One body for every registered policy: what the engine and both backends count on."""
+"""One body for every registered policy, and for several in one: what the engine and both backends
+count on.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,26 @@ from support.jobs import T0, snapshot, view
 
 from gsched.model.job import Capability, Exclusion, JobState
 from gsched.policy.base import OrderKind, Policy
-from gsched.policy.registry import POLICIES, load
+from gsched.policy.registry import POLICIES, load_scoped
+from gsched.policy.scoped import Scoped
 
-STATIC = [name for name in POLICIES if load(name).order_kind is OrderKind.STATIC]
+SCOPED = {"qssf": {"debug": "fewest-gpus"}, "fewest-gpus": {"debug": "fifo"}}
+"""Policies of several: the default one, and that of a partition."""
+
+CASES = [*POLICIES, *(f"{name}, scoped" for name in SCOPED)]
+
+
+def load(name: str) -> Policy:
+    """The policy of a case."""
+    default, _, is_scoped = name.partition(", ")
+    return load_scoped(default, SCOPED[default] if is_scoped else {}, {})
+
+
+STATIC = [name for name in CASES if load(name).order_kind is OrderKind.STATIC]
 EXCLUDED = (Exclusion(Capability.REORDER, "opt-out", "asked to be left alone"),)
 
 
-@pytest.fixture(params=list(POLICIES))
+@pytest.fixture(params=CASES)
 def policy(request) -> Policy:
     return load(request.param)
 
@@ -37,6 +52,7 @@ def job_views(draw, max_size=12):
                 st.integers(0, 5),
                 st.sampled_from([JobState.PENDING] * 3 + [JobState.RUNNING]),
                 st.sampled_from([(), (), (), EXCLUDED]),
+                st.sampled_from([("gpu",), ("debug",)]),
             ),
             max_size=max_size,
         )
@@ -50,12 +66,13 @@ def job_views(draw, max_size=12):
             submit=T0 + late,
             state=state,
             exclusions=exclusions,
+            partitions=partitions,
         )
-        for i, (gpus, cpus, duration_s, late, state, exclusions) in enumerate(rows)
+        for i, (gpus, cpus, duration_s, late, state, exclusions, partitions) in enumerate(rows)
     ]
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", CASES)
 @given(views=job_views(), order=st.randoms())
 def test_the_order_of_the_input_rows_changes_nothing(name, views, order):
     policy = load(name)
@@ -68,7 +85,7 @@ def test_the_order_of_the_input_rows_changes_nothing(name, views, order):
     assert first.memory == second.memory
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", CASES)
 @given(views=job_views())
 def test_deciding_again_with_the_stored_memory_changes_nothing(name, views):
     policy = load(name)
@@ -80,11 +97,12 @@ def test_deciding_again_with_the_stored_memory_changes_nothing(name, views):
     assert (again.order, again.reasons, again.memory) == (first.order, first.reasons, first.memory)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", CASES)
 @given(views=job_views())
 def test_ranks_are_complete_and_belong_to_jobs_that_may_be_moved(name, views):
-    state = snapshot(views)
-    decision = load(name).decide(state, {}, T0 + 10)
+    state, policy = snapshot(views), load(name)
+    parts = policy.policies if isinstance(policy, Scoped) else (policy,)
+    decision = policy.decide(state, {}, T0 + 10)
     movable = {v.key for v in views if v.state is JobState.PENDING and not v.exclusions}
     assert set(decision.order) <= movable
     assert set(decision.reasons) == movable
@@ -93,13 +111,14 @@ def test_ranks_are_complete_and_belong_to_jobs_that_may_be_moved(name, views):
         assert sorted(r.position for r in ranks) == list(range(1, len(ranks) + 1))
         assert {r.of for r in ranks} <= {len(ranks)}
         ordered = sorted(ranks, key=lambda r: r.position)
-        assert [r.key for r in ordered] == sorted(r.key for r in ordered)
+        if len(parts) == 1:  # keys of several have nothing in common
+            assert [r.key for r in ordered] == sorted(r.key for r in ordered)
         assert [r.level for r in ordered] == sorted((r.level for r in ordered), reverse=True)
         assert all(-1.0 <= r.level <= 1.0 for r in ordered)
     for key, rank in decision.order.items():
         assert rank.queue == ("gpu" if state.jobs.view(key).request.gpus.minimum else "cpu")
     for reason in decision.reasons.values():
-        assert reason.code.startswith(f"{name}.")
+        assert reason.code.partition(".")[0] in {part.name for part in parts}
         json.dumps(dict(reason.params), allow_nan=False)
 
 
@@ -126,13 +145,20 @@ def jobs_of_similar_size(draw, job_ids):
         view(
             i,
             gpus=gpus,
+            partitions=(partition,),
             cpus=draw(st.integers(2, 3)),
             duration_s=draw(st.floats(100.0, 130.0)),
             submit=T0 + draw(st.integers(0, 9)),
         )
-        for i, gpus in zip(
-            job_ids, [0, 1] + [draw(st.integers(0, 2)) for _ in job_ids[2:]], strict=True
-        )
+        for i, (gpus, partition) in zip(job_ids, _kinds(draw, len(job_ids)), strict=True)
+    ]
+
+
+def _kinds(draw, count):
+    """GPUs and partition of so many jobs: of each queue and each policy there are some."""
+    kinds = [(gpus, partition) for gpus in (0, 1) for partition in ("gpu", "debug")]
+    return kinds + [
+        (draw(st.integers(0, 2)), draw(st.sampled_from(["gpu", "debug"]))) for _ in range(4, count)
     ]
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from support.site import GSCHED, Site, fresh_site
 
-from gsched.daemon.query_protocol import Question, read_line
-from gsched.daemon.query_server import MAX_CONNECTIONS
+from gsched.daemon.bounded_server import MAX_CONNECTIONS
+from gsched.daemon.lines import read_line
+from gsched.daemon.query_protocol import Question
 from gsched.testbed.background import Background
 from gsched.testbed.wait import wait_for
 
@@ -76,7 +77,7 @@ class Desk:
 
 @contextlib.contextmanager
 def open_desk(site: Site, **settings: str) -> Iterator[Desk]:
-    given = {"query_listen": '"127.0.0.1:0"', "comment_interval_s": "1", **settings}
+    given = {"query_listen": '"127.0.0.1:0"', **settings}
     site.configure("daemon", **given)
     site.know_durations({"d5": 5})
     site.arm.fill()

@@ -11,7 +11,8 @@ import pytest
 from gsched.errors import UnavailableError, UsageError
 from gsched.model.job import Capability, JobState
 from gsched.slurm import wire
-from gsched.slurm.client import MAX_SITE_FACTOR, CommandClient
+from gsched.slurm.actions import MAX_SITE_FACTOR
+from gsched.slurm.client import CommandClient
 from gsched.slurm.exclusions import Rules, exclusions
 from gsched.slurm.jobcomp import read_filetxt
 from gsched.slurm.records import FreeText

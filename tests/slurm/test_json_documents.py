@@ -31,6 +31,7 @@ COMMANDS = (
     ("daemon", "once"),
     ("daemon", "status"),
     ("daemon", "audit"),
+    ("daemon", "report"),
     ("daemon", "clear"),
     ("doctor",),
     ("testbed", "status"),

@@ -78,7 +78,6 @@ def site() -> Iterator[Site]:
             "daemon",
             exclude_users='["news"]',
             exclude_accounts='["lab9"]',
-            comment_interval_s="1",
         )
         made.know_durations({"d5": 5, "d900": 900})
         made.arm.fill()
@@ -203,6 +202,7 @@ def test_what_a_site_without_requeue_says(monkeypatch: pytest.MonkeyPatch) -> No
             lambda: int(time.time()),
             RequestBook(MemoryRequests()),
         )
+        backend.look()
         views = {v.key.job_id: v for v in backend.snapshot({}).jobs.views}
         barred = {i: {e.capability for e in views[i].exclusions} for i in (plain, willing)}
         assert barred == {plain: {Capability.PREEMPT, Capability.RESIZE}, willing: set()}

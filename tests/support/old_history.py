@@ -19,6 +19,7 @@ from sqlalchemy import Engine, MetaData, insert
 
 from gsched.model.history import AttemptRecord, Reject, Tres
 from gsched.model.job import JobState
+from gsched_sql.engine import writing
 from support.history import attempt, pending, running
 
 ROWS = Path(__file__).parents[1] / "data" / "history" / "0002.json"
@@ -61,18 +62,23 @@ def rejects() -> list[Reject]:
 
 
 def make(engine: Engine, revision: str) -> None:
-    """Make a database of an old schema with the data in it."""
-    with engine.begin() as conn:
-        config = Config()
-        config.set_main_option("script_location", str(files("gsched_sql") / "migrations"))
-        config.attributes["connection"] = conn
-        command.upgrade(config, revision)
+    """Make a database of an old schema with the data in it: after 0002 by way of that one."""
+    _migrate(engine, min(revision, "0002"))
     tables = MetaData()
     tables.reflect(engine)
     with engine.begin() as conn:
         for name, rows in old_rows(revision).items():
             for row in rows:
                 conn.execute(insert(tables.tables[name]).values(row))
+    _migrate(engine, revision)
+
+
+def _migrate(engine: Engine, revision: str) -> None:
+    with writing(engine) as conn:
+        config = Config()
+        config.set_main_option("script_location", str(files("gsched_sql") / "migrations"))
+        config.attributes["connection"] = conn
+        command.upgrade(config, revision)
 
 
 def old_rows(revision: str) -> dict[str, Sequence[dict[str, Any]]]:

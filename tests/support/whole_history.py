@@ -8,7 +8,7 @@ from gsched.model.job import JobKey, JobState, Lease, LeaseState, Wants
 from gsched.model.journal import ChangeState
 from gsched.model.samples import Series
 from gsched.model.user_request import UserRequest
-from gsched_sql import History, maintenance
+from gsched_sql import History, machine_id, maintenance
 from support.history import CLUSTER, attempt, batch, pending, select, url_of
 from support.journal import KEY, change, prediction, round_info
 
@@ -59,6 +59,9 @@ def _journal(history: History) -> None:
     journal.settle([("c1", ChangeState.SENT, ""), ("c1", ChangeState.CONFIRMED, "")], 2001)
     journal.end_round("r1", 2002, {"changes": 1}, {"level": 0.5})
     journal.record_predictions([(KEY, 1200, prediction())], 1999)
+    history.leadership(CLUSTER).take("head", machine_id(), 1, 90, 2000)
+    history.spans(CLUSTER).note("observe", "qssf", 1990, 90.0)
+    history.spans(CLUSTER).note("act", "qssf", 2002, 90.0, writes=2)
 
 
 def contents(database, scratch) -> dict[str, tuple[int, str]]:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option
 from gsched_cli.output import emit_json, safe_text
 
 
@@ -15,7 +15,9 @@ from gsched_cli.output import emit_json, safe_text
 def doctor(as_json: bool) -> None:
     """Check configuration, Slurm, privileges, database, model and daemon; say how to mend each.
 
-    Exits with 78 when something fails that keeps gsched from acting.
+    Nothing is changed, and Slurm is asked for at most slurm.command_timeout_s. Findings are notes
+    (to live with), warnings, and failures that keep gsched from acting: then it exits with 78. What
+    only root and the daemon's user can see is said to be so.
 
     \b
     Example:
@@ -23,12 +25,12 @@ def doctor(as_json: bool) -> None:
 
     \b
     JSON:
-      []: level, what, found, mend
+      []: level, code, what, found, mend
     """
     from gsched.app.doctor import examine
     from gsched.errors import EXIT_CONFIG
 
-    findings = examine(load_settings())
+    findings = examine()
     if as_json:
         emit_json([asdict(f) for f in findings])
     else:

@@ -6,21 +6,24 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gsched.app.named_job import named_job
-from gsched.app.wiring import open_history, slurm_client
+from gsched.app.wiring import UNREADABLE_HISTORY, open_history, slurm_client, why_no_history
 from gsched.config.settings import Settings
+from gsched.daemon import control_client
 from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import job_document, read_status
+from gsched.errors import GschedError, PermissionDeniedError
 from gsched.explain.policy_reasons import policy_reason
 from gsched.model.job import JobState, JobView
 from gsched.model.user_request import UserRequest, wants_document
 
 if TYPE_CHECKING:  # `gsched daemon status` needs neither numpy nor SQLAlchemy
     from gsched.daemon.clear import ClearResult
+    from gsched.daemon.situation import Situation
     from gsched.engine.round import RoundResult
     from gsched_sql.values import AuditRow
 
 
-def round_document(result: RoundResult) -> dict[str, Any]:
+def round_document(result: RoundResult, situation: Situation) -> dict[str, Any]:
     """One round as JSON: counts, and each pending job with its rank, change and reason."""
     by_key = {c.key: c for c in result.changes}
     jobs = []
@@ -49,18 +52,21 @@ def round_document(result: RoundResult) -> dict[str, Any]:
         "started_at": result.info.started_at,
         "policy": result.info.policy,
         "acting": result.info.acting,
+        "mode": situation.mode.value,
+        "why": situation.why,
         "model_id": result.info.model_id,
         "summary": result.summary,
+        "timings_s": dict(result.timings_s),
         "jobs": jobs,
     }
 
 
 def round_rows(
-    result: RoundResult, duration: Callable[[float | None], str]
+    document: dict[str, Any], duration: Callable[[float | None], str]
 ) -> list[tuple[str, ...]]:
-    """The same as rows of a table: rank, job, user, duration, change, state, reason."""
+    """Its jobs as rows of a table: rank, job, user, duration, change, state, reason."""
     rows: list[tuple[str, ...]] = []
-    for job in round_document(result)["jobs"]:
+    for job in document["jobs"]:
         change = ""
         if job["site_factor_after"] is not None:
             before = job["site_factor_before"]
@@ -93,28 +99,74 @@ def _in_order(result: RoundResult) -> list[JobView]:
     return sorted(pending, key=place)
 
 
-def daemon_status(settings: Settings) -> dict[str, Any]:
-    """Whether a daemon holds the lock, and what its last round said (times epoch seconds).
+_TOLD_LIVE = (
+    "pid", "mode", "why", "started_at", "uptime_s", "policy", "interval_s", "last_round_s",
+    "timings_s", "summary", "next_round_at", "failures", "problem", "last_errors", "fence",
+    "config_read_at", "config_in_force", "config_problem", "needs_restart", "listeners",
+)  # fmt: skip
+"""What the daemon itself says of itself, see ``gsched.daemon.situation``."""
 
-    Raises PermissionDeniedError when the state folder is closed to this user.
+
+def daemon_status(settings: Settings) -> dict[str, Any]:
+    """Whether a daemon runs here and how it fares (times epoch seconds).
+
+    The daemon is asked; where it does not answer, its files tell what they can, and the keys of
+    ``_TOLD_LIVE`` that they do not know are None. Raises PermissionDeniedError when neither is
+    open to this user.
     """
-    state_dir = StateDir(settings.state_dir)
-    holder = state_dir.leader()
     last = read_status(settings.status_file) or {}
-    return {
-        "running": holder is not None,
-        "pid": holder.get("pid") if holder else None,
-        "mode": holder.get("mode") if holder else None,
-        "started_at": holder.get("started_at") if holder else None,
-        "halted": state_dir.halted(),
+    live, unasked = _ask_daemon(settings)
+    found: dict[str, Any] = {"running": live is not None, "asked": live is not None}
+    found |= dict.fromkeys(_TOLD_LIVE)
+    if live is not None:
+        found |= {key: live.get(key) for key in _TOLD_LIVE}
+    else:
+        holder = StateDir(settings.state_dir).leader()
+        found |= _told_by_files(holder, last)
+        found["problem"] = unasked.message if holder else None
+    return found | {
+        "halted": _halted(settings, live),
         "cluster": last.get("cluster"),
-        "policy": last.get("policy"),
         "model_id": last.get("model_id"),
         "last_round_as_of": last.get("as_of"),
-        "summary": last.get("summary"),
-        "query_address": last.get("query_address") if holder else None,
-        "query_problem": last.get("query_problem") if holder else None,
+        "summary": found["summary"] or last.get("summary"),
+        "query_address": last.get("query_address") if found["running"] else None,
+        "query_problem": last.get("query_problem") if found["running"] else None,
     }
+
+
+def _ask_daemon(settings: Settings) -> tuple[dict[str, Any] | None, GschedError]:
+    try:
+        return control_client.status(settings.daemon_socket), GschedError("")
+    except GschedError as error:
+        return None, error
+
+
+def _told_by_files(holder: dict[str, Any] | None, last: dict[str, Any]) -> dict[str, Any]:
+    if holder is None:
+        return {"policy": last.get("policy")}
+    newer = last if last.get("as_of", 0) >= holder.get("started_at", 0) else {}
+    return {
+        "running": True,
+        "pid": holder.get("pid"),
+        "mode": newer.get("mode") or holder.get("mode"),
+        "why": newer.get("why"),
+        "started_at": holder.get("started_at"),
+        "policy": last.get("policy"),
+        "interval_s": newer.get("interval_s"),
+    }
+
+
+def _halted(settings: Settings, live: dict[str, Any] | None) -> str | None:
+    """Why acting is halted. The folder may be closed to whom the daemon answers."""
+    if live is not None and live.get("mode") == "halted":
+        return str(live.get("why"))
+    try:
+        return StateDir(settings.state_dir).halted()
+    except PermissionDeniedError:
+        if live is None:
+            raise
+        return None
 
 
 def clear_document(result: ClearResult) -> dict[str, Any]:
@@ -131,6 +183,20 @@ def clear_document(result: ClearResult) -> dict[str, Any]:
 
 def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
     """The newest audit rows, of one job when `job` is given: changes, and users' requests.
+
+    Whoever cannot open the database asks the daemon, which answers Slurm's operators.
+    """
+    if why_no_history(settings) != UNREADABLE_HISTORY:
+        try:
+            return local_audit_rows(settings, job, limit)
+        except PermissionDeniedError:
+            if not settings.daemon_socket.exists():
+                raise
+    return control_client.audit(settings.daemon_socket, job, limit)
+
+
+def local_audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
+    """The same from the database itself.
 
     Slurm is asked for the cluster's name only when the database holds several clusters.
     """

@@ -67,6 +67,8 @@ def ingest(
     since: int | None = None,
     jobcomp_file: Path | None = None,
     events_interval_s: int = 0,
+    queue: bool = True,
+    config: SlurmConfig | None = None,
     clock: Callable[[], int] = lambda: int(time.time()),
     on_progress: Progress = lambda _until, _rows: None,
 ) -> IngestReport:
@@ -74,17 +76,19 @@ def ingest(
 
     ``auto`` reads squeue and, where the cluster has it, slurmdbd (jobs and events of nodes) or else
     jobcomp's file. Events of nodes are left for later when they were read less than
-    `events_interval_s` ago. A source that cannot be read does not keep the others from it; the
-    first error is raised at the end. Raises ConfigError when `source` is something that the
-    cluster does not have.
+    `events_interval_s` ago. The daemon's rounds list the queue themselves: without `queue`,
+    ``auto`` leaves it out. `config` is the cluster's, where the caller has just asked for it.
+
+    A source that cannot be read does not keep the others from it; the first error is raised at
+    the end. Raises ConfigError when `source` is something that the cluster does not have.
     """
-    config = client.config()
+    config = config or client.config()
     run = _Run(settings, client, history, config.cluster, since, clock, on_progress)
     named = jobcomp_file or (
         Path(settings.slurm.jobcomp_file) if settings.slurm.jobcomp_file else None
     )
     failure: GschedError | None = None
-    for read in _readers(run, config, source, named, events_interval_s):
+    for read in _readers(run, config, source, named, events_interval_s, queue):
         try:
             read()
         except GschedError as e:
@@ -100,6 +104,7 @@ def _readers(
     source: Source,
     jobcomp_file: Path | None,
     events_interval_s: int,
+    queue: bool,
 ) -> list[Callable[[], None]]:
     """What is to be read, in this order. Raises ConfigError."""
     accounting = _accounting(config, source, jobcomp_file)
@@ -111,7 +116,7 @@ def _readers(
         readers.append(lambda: run.jobcomp(path))
     if source == "node-events" or (source == "auto" and config.has_slurmdbd):
         readers.append(lambda: run.node_events(events_interval_s))
-    if source in ("auto", "queue"):
+    if source == "queue" or (source == "auto" and queue):
         # Last, so that it still lists (for MinJobAge) what the accounting has just told of.
         readers.append(run.queue)
     return readers

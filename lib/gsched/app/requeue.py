@@ -18,11 +18,9 @@ from gsched.config.settings import Settings
 from gsched.errors import EXIT_REFUSED, GschedError, PermissionDeniedError, UsageError
 from gsched.model.job import JobState
 from gsched.model.jobid import JobId
-from gsched.slurm.client import MAY_ACT, SlurmClient
+from gsched.slurm.client import SlurmClient
+from gsched.slurm.privileges import suffices
 from gsched.slurm.records import QueueRow, SlurmConfig
-
-DEFAULT_CRED_EXPIRE_S = 120
-"""slurm.conf(5), AuthInfo: so long a node may still hold the credential of a job's last start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def plan_requeue(settings: Settings, jobs: Sequence[str], *, hold: bool) -> Requ
     refusals += _foreign(client, config, list(units.values()))
     if refusals:
         raise _together(refusals)
-    return RequeuePlan(tuple(units.values()), tuple(notes), _eligible_in_s(config), hold)
+    return RequeuePlan(tuple(units.values()), tuple(notes), config.requeue_wait_s, hold)
 
 
 def requeue(settings: Settings, plan: RequeuePlan) -> dict[str, Any]:
@@ -213,7 +211,7 @@ def _foreign(
     """Refusals for the jobs of others, unless the caller may requeue those."""
     me = own_name()
     foreign = [unit for unit in units if unit.row.user != me]
-    if not foreign or client.privilege(me) in MAY_ACT:
+    if not foreign or suffices(client.privilege(me), "requeue"):
         return
     accounts = client.coordinated_accounts(me) if config.has_slurmdbd else frozenset()
     for unit in foreign:
@@ -235,9 +233,3 @@ def _together(refusals: Sequence[GschedError]) -> GschedError:
     if len(refusals) > 1:
         message += ". Nothing was requeued"
     return GschedError(message, first.hint, first.exit_code)
-
-
-def _eligible_in_s(config: SlurmConfig) -> int:
-    """Slurm lets a requeued job wait until the credential of its last start is void everywhere."""
-    text = config.flags("AuthInfo").get("cred_expire", "")
-    return 1 + (int(text) if text.isdecimal() else DEFAULT_CRED_EXPIRE_S)

@@ -1,300 +1,308 @@
-"""The daemon, put together: Slurm, history, policy, predictor and loop."""
+"""The daemon, put together: Slurm, history, policy, predictor, sockets and loop."""
 
 from __future__ import annotations
 
-import logging
 import os
-import pwd
-import signal
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
-from gsched.app.ingest import ingest
-from gsched.app.training import train
+from gsched.app.daemon_facts import facts_of
+from gsched.app.daemon_lead import ClusterLead, leading
+from gsched.app.daemon_leases import Leases
+from gsched.app.daemon_parts import Live, fault_hook, live_parts, new_round_id
+from gsched.app.daemon_reload import Configuration
+from gsched.app.daemon_rights import require_privilege, scale_to_act
+from gsched.app.daemon_upkeep import Upkeep
+from gsched.app.daemon_views import local_audit_rows
 from gsched.app.wiring import now, open_history, slurm_client
-from gsched.config.settings import Settings
+from gsched.config.settings import DaemonSettings, Settings
+from gsched.daemon.bursts import bf_interval_s
 from gsched.daemon.clear import ClearResult, clear
+from gsched.daemon.control_server import ControlServer
+from gsched.daemon.gate import Gate, Mode
+from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.loop import DaemonLoop, LoopOptions
+from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts
+from gsched.daemon.metrics import Metrics
+from gsched.daemon.notify import Notifier
 from gsched.daemon.query_server import QueryServer
-from gsched.daemon.query_socket import QuerySocket
-from gsched.daemon.requests import RequestBook
-from gsched.daemon.site_factor import refuse_to_act, scale_for
-from gsched.daemon.slurm_backend import SlurmBackend
-from gsched.engine.faults import FaultHook, FaultPoint, no_faults
-from gsched.engine.ports import Predictor
+from gsched.daemon.service import Service
+from gsched.daemon.situation import Board
+from gsched.daemon.time_limit import time_limit
+from gsched.daemon.wishes import Wishes
+from gsched.engine.deciding import RoundRules
 from gsched.engine.round import RoundRunner
-from gsched.errors import (
-    ConfigError,
-    DataError,
-    GschedError,
-    PermissionDeniedError,
-    UnavailableError,
-    UsageError,
-)
-from gsched.model.job import JobView, Prediction
-from gsched.policy.registry import check, load
-from gsched.predict.estimators import load_estimator
-from gsched.slurm.client import MAY_ACT, SlurmClient
+from gsched.model.decision import JsonValue
+from gsched.policy.base import Policy
+from gsched.policy.registry import check, load_scoped
 from gsched.slurm.munge import munge_of
-from gsched.slurm.records import QueueRow, SlurmConfig
+from gsched.slurm.privileges import suffices
+from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
-
-log = logging.getLogger("gsched.daemon")
-
-FAULT_VARIABLE = "GSCHED_FAULT_POINT"
-"""Names a ``FaultPoint``: the process kills itself with SIGKILL there (crash tests)."""
-
-_EVENTS_INTERVAL_S = 600
-"""So often the daemon asks slurmdbd which nodes were down: its rounds do not need it."""
-
-
-class NoPredictor:
-    """Stands in until there is a model: predicts nothing, so that no job is moved."""
-
-    model_id = ""
-
-    def predict(self, jobs: Sequence[JobView], now: int) -> list[Prediction | None]:
-        """None for every job."""
-        del now
-        return [None] * len(jobs)
-
-
-class Upkeep:
-    """Before each round: bring the history up to date, refit by timer, reload a new model."""
-
-    def __init__(self, settings: Settings, client: SlurmClient, history: History) -> None:
-        self._settings = settings
-        self._client = client
-        self._history = history
-        self._model_mark = _mark(settings.model_file)
-        self._database_mark = _mark_of_database(settings)
-        self._next_fit: int | None = None
-
-    def __call__(self, at: int) -> Predictor | None:
-        """A new predictor when there is one, else None; the last good one stays on any error.
-
-        Raises UnavailableError when the history database is no longer the one that was opened:
-        what a round would journal now, `clear` could never find.
-        """
-        if _mark_of_database(self._settings) != self._database_mark:
-            raise UnavailableError(
-                "the history database was moved or replaced while the daemon runs",
-                "restart the daemon",
-            )
-        try:
-            ingest(
-                self._settings,
-                self._client,
-                self._history,
-                events_interval_s=_EVENTS_INTERVAL_S,
-            )
-            return self._new_predictor(at)
-        except GschedError as e:  # the order does not depend on it: the round goes on
-            log.warning("history or model not brought up to date: %s", e.message)
-            return None
-
-    def _new_predictor(self, at: int) -> Predictor | None:
-        if self._settings.predict.estimator != "model":
-            return None
-        self._refit_if_due(at)
-        mark = _mark(self._settings.model_file)
-        if mark == self._model_mark:
-            return None
-        predictor = predictor_for(self._settings)
-        self._model_mark = mark  # not before: a file that cannot be read is tried again
-        return predictor
-
-    def _refit_if_due(self, at: int) -> None:
-        interval_s = self._settings.predict.retrain_interval_s
-        if interval_s <= 0:
-            return
-        if self._next_fit is None:  # the first fit comes one interval after the start
-            self._next_fit = at + interval_s
-        if at < self._next_fit:
-            return
-        self._next_fit = at + interval_s
-        try:
-            train(self._settings, self._history)
-        except DataError as e:
-            log.info("no new model: %s", e.message)
-
-
-def _mark_of_database(settings: Settings) -> int | None:
-    """Inode of an SQLite file; None for a server."""
-    if not settings.database_url.startswith("sqlite:///"):
-        return None
-    found = _mark(Path(settings.database_url.removeprefix("sqlite:///")))
-    return found[0] if found else None
-
-
-def _mark(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns)
-
-
-def predictor_for(settings: Settings) -> Predictor:
-    """The configured estimator; without a trained model one that predicts nothing."""
-    if settings.predict.estimator == "model" and _mark(settings.model_file) is None:
-        log.warning("no model yet, so no job is ranked: run `gsched predict train`")
-        return NoPredictor()
-    return load_estimator(settings)
-
-
-def fault_hook() -> FaultHook:
-    """Kill this process with SIGKILL at the point that FAULT_VARIABLE names (crash tests)."""
-    name = os.environ.get(FAULT_VARIABLE, "")
-    if not name:
-        return no_faults
-    try:
-        chosen = FaultPoint(name)
-    except ValueError:
-        known = ", ".join(p.value for p in FaultPoint)
-        raise UsageError(f"{FAULT_VARIABLE}={name}: no such point", f"points: {known}") from None
-
-    def hook(point: FaultPoint) -> None:
-        if point is chosen:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return hook
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """The parts that both the daemon and `clear` need."""
-
-    client: SlurmClient
-    config: SlurmConfig
-    backend: SlurmBackend
-
-
-def _live(settings: Settings, history: History) -> _Live:
-    # no second back-off: a round that Slurm does not answer is repeated by the loop
-    client = slurm_client(settings, log.warning, asks_again=False)
-    config = client.config()
-    cluster = config.cluster
-
-    def epochs(rows: Sequence[QueueRow]) -> Sequence[int]:
-        return history.epochs(cluster, rows)
-
-    scale = scale_for(config, settings.daemon)
-    requests = RequestBook(history.request_store())
-    backend = SlurmBackend(client, cluster, scale, settings.daemon, epochs, now, requests)
-    return _Live(client, config, backend)
-
-
-def new_round_id() -> str:
-    """A round's identity, unique over all daemons: when and a random part."""
-    return f"{now()}-{uuid.uuid4().hex[:12]}"
-
-
-def _require_privilege(client: SlurmClient) -> None:
-    """Raise PermissionDeniedError when Slurm would refuse every SiteFactor of this user."""
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    level = client.privilege(user)
-    if level not in MAY_ACT:
-        raise PermissionDeniedError(
-            f"user {user} may not set SiteFactor (privilege: {level})",
-            "run as root, SlurmUser or a Slurm operator, or without --act",
-        )
-
-
-def _refuse_in_federation(client: SlurmClient, config: SlurmConfig) -> None:
-    """Raise ConfigError on a member of a federation: its jobs have siblings on other clusters."""
-    federation = client.federation() if config.has_slurmdbd else ""
-    if federation:
-        raise ConfigError(
-            f"cluster {config.cluster} is a member of the federation {federation}: a change of a "
-            "job here would not reach its siblings on other clusters",
-            "run the daemon with --observe",
-        )
 
 
 @contextmanager
-def open_daemon(
-    settings: Settings, acting: bool, interval_s: float | None, *, listens: bool = False
-) -> Iterator[DaemonLoop]:
-    """The loop, ready to run, while this process is the cluster's one daemon.
+def open_daemon(settings: Settings, acting: bool) -> Iterator[DaemonLoop]:
+    """A loop for single rounds, while this process is the cluster's one daemon.
 
-    `listens`: answer on the query socket meanwhile, when one is configured. Raises TryAgainError
-    when another daemon runs, ConfigError when the cluster cannot be acted on, the policy needs
-    what it lacks, or there is no history database, PermissionDeniedError when this user may not
-    act.
+    Raises TryAgainError when another daemon runs, ConfigError when the cluster cannot be acted on,
+    the policy needs what it lacks, or there is no history database, PermissionDeniedError when
+    this user may not act.
     """
-    state_dir = StateDir(settings.state_dir)
-    mode = "act" if acting else "observe"
-    with (
-        state_dir.leading({"started_at": now(), "mode": mode}),
-        open_history(settings) as history,
-    ):
-        live = _live(settings, history)
-        if acting:
-            refuse_to_act(live.config, scale_for(live.config, settings.daemon))
-            _refuse_in_federation(live.client, live.config)
-            _require_privilege(live.client)
-        policy = load(settings.daemon.policy, **settings.daemon.knobs)
-        check(policy, live.backend.capabilities)
-        upkeep = Upkeep(settings, live.client, history)  # marks the model before it is read
+    with _Process.started(settings, acting, None, Notifier()) as process, process.loop() as loop:
+        yield loop
+
+
+@contextmanager
+def open_service(settings: Settings, acting: bool, interval_s: float | None) -> Iterator[Service]:
+    """The daemon as a service: its local socket answers, its loop begins when it can.
+
+    `interval_s` takes the place of the setting, also after reloads. Raises TryAgainError when
+    another daemon runs on this host.
+    """
+    notifier = Notifier.from_environment()
+    with ExitStack() as open_parts:
+        process = open_parts.enter_context(_Process.started(settings, acting, interval_s, notifier))
+        for listener in process.listen().values():
+            open_parts.enter_context(listener.kept())
+        yield Service(
+            open_loop=process.loop,
+            reload=process.configuration.reload,
+            retry_s=process.interval_s,
+            waits=lambda: process.metrics.waits(Mode.STANDBY.value),
+            wishes=process.wishes,
+            board=process.board,
+            notifier=notifier,
+            clock=now,
+        )
+
+
+@dataclass(slots=True)
+class _Process:
+    """What lasts as long as the process; a loop may be opened anew in it."""
+
+    configuration: Configuration
+    acting: bool
+    interval_option_s: float | None
+    state_dir: StateDir
+    wishes: Wishes
+    board: Board
+    notifier: Notifier
+    metrics: Metrics
+    listeners: dict[str, KeptListener]
+    servers: dict[str, QueryServer | ControlServer]
+
+    @classmethod
+    @contextmanager
+    def started(
+        cls, settings: Settings, acting: bool, interval_s: float | None, notifier: Notifier
+    ) -> Iterator[_Process]:
+        state_dir = StateDir(settings.state_dir)
+        mode = Mode.ACT if acting else Mode.OBSERVE
+        wishes = Wishes()
+        try:
+            with state_dir.leading({"started_at": now(), "mode": mode.value}):
+                yield cls(
+                    Configuration(settings),
+                    acting,
+                    interval_s,
+                    state_dir,
+                    wishes,
+                    Board(now(), mode),
+                    notifier,
+                    Metrics(settings.state_dir),
+                    {},
+                    {},
+                )
+        finally:
+            wishes.close()
+
+    @property
+    def settings(self) -> Settings:
+        return self.configuration.settings
+
+    def interval_s(self) -> float:
+        """Seconds between rounds."""
+        return self.interval_option_s or self.settings.daemon.interval_s
+
+    def options(self) -> LoopOptions:
+        metrics_file = self.settings.daemon.metrics_file
+        return LoopOptions(
+            self.acting,
+            self.interval_s(),
+            self.settings.status_file,
+            Path(metrics_file) if metrics_file else None,
+        )
+
+    def listen(self) -> Mapping[str, KeptListener]:
+        """The sockets that are open also while there is no loop."""
+        settings = self.settings
+        control = ControlServer(
+            self.board, self.wishes, self.metrics.text, self._audit, self._is_operator
+        )
+        self.servers["control"] = control
+        path, address = settings.daemon_socket, settings.daemon.metrics_listen
+        self.listeners["control"] = KeptListener("control socket", lambda: control.listening(path))
+        if address:
+            self.listeners["metrics"] = KeptListener(
+                "metrics listener", lambda: self.metrics.serving(address)
+            )
+        return self.listeners
+
+    def refusals(self) -> dict[str, int]:
+        """How many questions each socket has refused so far."""
+        return {what: server.refusals.total for what, server in self.servers.items()}
+
+    def _audit(self, job: str | None, limit: int) -> list[dict[str, object]]:
+        return local_audit_rows(self.settings, job, limit)
+
+    def _is_operator(self, user: str) -> bool:
+        level = slurm_client(self.settings, lambda _: None, asks_again=False).privilege(user)
+        return suffices(level, "see")
+
+    @contextmanager
+    def loop(self) -> Iterator[DaemonLoop]:
+        """Open what rounds need. Raises the error for which it cannot be."""
+        settings = self.settings
+        with ExitStack() as open_parts:
+            history = open_parts.enter_context(open_history(settings))
+            live = live_parts(settings, history)
+            scale_to_act(live.client, live.config, settings.daemon, self.acting)
+            if self.acting:
+                require_privilege(live.client)
+            policy = _policy(settings.daemon, live)
+            lead = open_parts.enter_context(leading(history, live.backend.cluster, self.interval_s))
+            self.board.post(
+                fence=lead.fence, policy=policy.name, why="", config_read_at=now(),
+                mode=Mode.ACT if self.acting else Mode.OBSERVE,
+            )  # fmt: skip
+            loop = _Assembly(self, history, live, lead, policy).loop()
+            open_parts.callback(setattr, self.configuration, "apply", lambda _: None)
+            open_parts.enter_context(self._asked(loop, live))
+            yield loop
+
+    @contextmanager
+    def _asked(self, loop: DaemonLoop, live: Live) -> Iterator[None]:
+        """Answer on the query socket during the block, when a service has one configured."""
+        address = self.settings.daemon.query_listen
+        if not address or "control" not in self.servers:
+            yield
+            return
+        munge = munge_of(live.config, os.environ)
+        server = QueryServer(munge, live.client, lambda: loop.bulletin, self.wishes.hurry)
+        self.servers["query"] = server
+        kept = KeptListener("query socket", lambda: server.listening(address))
+        self.listeners["query"] = kept
+        try:
+            with kept.kept():
+                yield
+        finally:
+            del self.listeners["query"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    """One loop and what it needs of a process."""
+
+    process: _Process
+    history: History
+    live: Live
+    lead: ClusterLead
+    policy: Policy
+
+    def loop(self) -> DaemonLoop:
+        process, live, settings = self.process, self.live, self.process.settings
+        upkeep = Upkeep(
+            settings, live.client, self.history, live.backend, process.notifier.alive
+        )  # marks the model before it is read
+        gate = Gate(process.acting, settings.daemon, process.state_dir)
+        journal = self.history.journal(self.lead.fence)
         runner = RoundRunner(
             live.backend,
-            policy,
-            history.journal(),
-            predictor_for(settings),
+            self.policy,
+            journal,
+            upkeep.first_predictor(),
             now,
             new_round_id,
             fault_hook(),
+            rules=_rules(settings.daemon),
+            time_limit=time_limit,
+            stopwatch=time.monotonic,
+            extra=self._inversions,
         )
-        options = LoopOptions(
-            acting, interval_s or settings.daemon.interval_s, settings.status_file
-        )
+        leases = Leases(live, self.history, self.lead.fence)
 
         def read_config() -> SlurmConfig:
             """Slurm's configuration may change under the daemon: its scale follows."""
             config = live.client.config()
-            scale = scale_for(config, settings.daemon)
-            if acting:
-                refuse_to_act(config, scale)
-                _refuse_in_federation(live.client, config)
-            live.backend.scale = scale
+            self._configure(config, process.settings.daemon)
+            leases.configure(config, process.settings.daemon.leases)
+            runner.leases = leases.driver
             return config
 
-        requests = live.backend.requests
-        loop = DaemonLoop(runner, state_dir, read_config, options, upkeep, now, requests)
-        address = settings.daemon.query_listen if listens else ""
-        if not address:
-            yield loop
-            return
-        munge = munge_of(live.config, os.environ)
-        server = QueryServer(munge, live.client, lambda: loop.bulletin, loop.hurry)
-        loop.query_socket = QuerySocket(server, address)
-        with loop.query_socket.kept():
-            yield loop
+        def take_back() -> ClearResult:
+            leases.take_back("the daemon acts no more")
+            return clear(live.backend, journal, now, new_round_id, False, fault_hook())
 
-
-def clear_all(settings: Settings, everything: bool) -> ClearResult:
-    """Set every SiteFactor back as found, and let no daemon act until the halt is lifted.
-
-    A daemon that is in a round finishes it first. Raises TryAgainError when it does not within a
-    minute; nothing is halted or cleared then.
-    """
-    state_dir = StateDir(settings.state_dir)
-    with open_history(settings) as history, state_dir.writing(wait_s=60.0):
-        live = _live(settings, history)
-        _require_privilege(live.client)
-        state_dir.halt(f"`gsched daemon clear` ({datetime.now().astimezone():%Y-%m-%dT%H:%M:%S%z})")
-        return clear(
-            live.client,
-            live.backend,
-            history.journal(),
-            now,
-            new_round_id,
-            everything,
-            fault_hook(),
+        parts = LoopParts(
+            runner=runner,
+            gate=gate,
+            state_dir=process.state_dir,
+            requests=live.backend.requests,
+            clock=now,
+            read_config=read_config,
+            upkeep=upkeep,
+            lead=self.lead,
+            take_back=take_back,
+            reload=process.configuration.reload,
+            wishes=process.wishes,
+            board=process.board,
+            notifier=process.notifier,
+            metrics=process.metrics,
+            facts=lambda: facts_of(loop, upkeep, self.history, process.refusals()),
+            listeners=process.listeners,
         )
+        loop = DaemonLoop(parts, process.options())
+        process.configuration.apply = self._follower(loop, upkeep, gate)
+        return loop
+
+    def _inversions(self) -> dict[str, JsonValue]:
+        """What the order turns round, for the round's summary; nothing before there is one."""
+        found = self.live.backend.inversions()
+        return {} if found is None else {"inversions": found.document()}
+
+    def _configure(self, config: SlurmConfig, settings: DaemonSettings) -> None:
+        live = self.live
+        scale = scale_to_act(live.client, config, settings, self.process.acting)
+        live.backend.configure(settings, scale, bf_interval_s(config))
+
+    def _follower(self, loop: DaemonLoop, upkeep: Upkeep, gate: Gate) -> Callable[[Settings], None]:
+        """Puts other settings in force, all or nothing: what may fail comes first."""
+
+        def follow(settings: Settings) -> None:
+            config = self.live.client.config()
+            policy = _policy(settings.daemon, self.live)
+            scale_to_act(self.live.client, config, settings.daemon, self.process.acting)
+            Gate(self.process.acting, settings.daemon, self.process.state_dir)
+            upkeep.configure(settings)
+            gate.configure(settings.daemon)
+            self._configure(config, settings.daemon)
+            loop.parts.runner.policy = policy
+            loop.parts.runner.rules = _rules(settings.daemon)
+            self.process.configuration.settings = settings
+            loop.options = self.process.options()
+
+        return follow
+
+
+def _policy(settings: DaemonSettings, live: Live) -> Policy:
+    policy = load_scoped(settings.policy, settings.policy_scope, settings.knobs)
+    check(policy, live.backend.capabilities)
+    return policy
+
+
+def _rules(settings: DaemonSettings) -> RoundRules:
+    return RoundRules(settings.starvation_bound_s, settings.decide_limit_s)

@@ -13,6 +13,7 @@ import dataclasses
 import difflib
 import math
 import os
+import stat
 import tomllib
 import typing
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from gsched.config.address import parse_address
+from gsched.config.freeze import parse_freeze
 from gsched.config.phases import parse_rules
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError
@@ -41,7 +43,6 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "daemon.quantum": (0, 2**31 - 1),
     "daemon.dead_band": (0, 2**31 - 1),
     "daemon.write_budget": (1, 1_000_000),
-    "daemon.comment_interval_s": (1, 86400),
     "daemon.decide_limit_s": (1, 3600),
     "daemon.burst_interval_s": (0, 86400),
     "daemon.starvation_bound_s": (0, 366 * 86400),
@@ -52,6 +53,7 @@ BOUNDS: dict[str, tuple[int, int]] = {
 CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant", "table")}
 """The allowed values of a text that is not free."""
 
+_PATHS = {"daemon.socket", "daemon.metrics_file", "helper.socket"}
 _ADDRESSES = {"daemon.query_listen", "daemon.query_address", "daemon.metrics_listen"}
 
 FILES_ONLY = frozenset({"phases.rules"})
@@ -120,6 +122,7 @@ def _may_exist(path: Path) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        _refuse_strangers_file(path, path.stat())
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
@@ -127,6 +130,21 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}") from error
+
+
+def _refuse_strangers_file(path: Path, status: os.stat_result) -> None:
+    """Settings name the files that are written and the database that is believed.
+
+    Raises ConfigError where anybody could have written them, and for root (sudo that keeps a
+    user's HOME or variables) those of another user.
+    """
+    if status.st_mode & stat.S_IWOTH:
+        raise ConfigError(f"{path}: anybody may write to it", f"chmod o-w {path}")
+    if os.geteuid() == 0 and status.st_uid != 0:
+        raise ConfigError(
+            f"{path}: belongs to another user (uid {status.st_uid}), and root would obey it",
+            "run without root, use sudo -H, or chown the file to root",
+        )
 
 
 def _refuse_readable_password(settings: Settings, path: Path) -> None:
@@ -239,12 +257,24 @@ def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
         raise ConfigError(f"{place}: {key} is {value!r}, allowed is {low} to {high}")
     if key in CHOICES and result not in CHOICES[key]:
         raise ConfigError(f"{place}: {key} is {value!r}, allowed is {', '.join(CHOICES[key])}")
-    if key in _ADDRESSES and result:
-        try:
-            parse_address(result)
-        except ConfigError as error:
-            raise ConfigError(f"{place}: {key}: {error.message}", error.hint) from None
+    try:
+        _check_text(key, result)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {key}: {error.message}", error.hint) from None
     return result
+
+
+def _check_text(key: str, value: Any) -> None:
+    """Raise ConfigError for a text that is not what its key asks for."""
+    if key in _ADDRESSES and value:
+        parse_address(value)
+    if key in _PATHS and value and not Path(value).is_absolute():
+        raise ConfigError(f"{value!r} is no absolute path")
+    if key == "daemon.metrics_file" and value and not value.endswith(".prom"):
+        raise ConfigError(f"{value!r} does not end in .prom: node_exporter would not read it")
+    if key == "daemon.freeze":
+        for text in value:
+            parse_freeze(text)
 
 
 def _as_text(value: Any) -> str | None:

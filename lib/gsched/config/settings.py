@@ -86,17 +86,23 @@ class DaemonSettings:
     """Seconds from one round that writes to the next one that may: Slurm's backfill begins anew
     when priorities change under it. 0 = the cluster's bf_interval."""
     starvation_bound_s: int = 7 * 86400
-    """A job that has waited so many seconds is moved above every job that has not, whatever the
-    policy says; 0 = never."""
+    """A job that has waited so many seconds since it could start (a requeued one: since its first
+    submit) is moved above every job that has not, whatever the policy says; 0 = never."""
     freeze: tuple[str, ...] = ()
     """Times in which the daemon only observes, in the head node's local time: `Fri 16:00-Mon 08:00`
-    every week, `22:00-06:00` every day, `2026-12-24T00:00/2027-01-02T00:00` once. What was written
-    before stands meanwhile."""
+    or `Sun 02:00-06:00` every week, `22:00-06:00` every day, `2026-12-24T00:00/2027-01-02T00:00`
+    once. What was written before stands meanwhile. Where clocks change within a window it is rather
+    longer than shorter."""
     kill_switch: Path = Path("/etc/gsched/off")
     """While there is a file of this name, the daemon takes back every value that it has written and
     then only observes. Any file will do; its first line is told as the reason."""
     partitions: tuple[str, ...] = ()
     """Partitions whose jobs gsched may move; empty = all."""
+    leases: bool = False
+    """true = a policy may lease GPUs: a job whose lease has ended is told to save (signal USR1 to
+    its batch shell) and requeued, where its user has asked for that. None of this release's
+    policies does, nor can a user ask yet. Where Slurm preempts by itself (PreemptType,
+    PreemptMode=REQUEUE), that is the better way."""
     control_partitions: tuple[str, ...] = ()
     """Partitions whose jobs are ranked but not moved: the control with which `gsched daemon report`
     compares the others."""
@@ -108,9 +114,6 @@ class DaemonSettings:
     """Users whose jobs are never touched."""
     exclude_accounts: tuple[str, ...] = ()
     """Accounts whose jobs are never touched."""
-    comment_interval_s: int = 60
-    """Seconds after which the comments of all jobs are read again: so late a changed request or an
-    opt-out of a job already known is seen."""
     query_listen: str = ""
     """host:port on which the daemon answers gsched's clients (munge proves who asks and who
     answers); empty = only by its status file. Where it cannot listen there (the port is in use) the
@@ -122,8 +125,8 @@ class DaemonSettings:
     """User whose answers clients believe besides root's and SlurmUser's: the one that the daemon
     runs as."""
     socket: str = ""
-    """Path of the daemon's local socket, by which `gsched daemon status`, `reload` and `audit` reach
-    it; the kernel says who asks. Empty = /run/gsched/daemon.sock with the default `state_dir`,
+    """Path of the local socket by which `gsched daemon status`, `reload` and `audit` reach the
+    daemon; the kernel says who asks. Empty = /run/gsched/daemon.sock with the default `state_dir`,
     daemon.sock in any other one."""
     metrics_listen: str = ""
     """host:port on which Prometheus reads the daemon's metrics, without proof of who asks: they
@@ -132,7 +135,8 @@ class DaemonSettings:
     """Path of a file ending in .prom that is replaced after every round, for node_exporter's
     textfile collector. Empty = off."""
     knobs: dict[str, float] = field(default_factory=dict)
-    """Knobs of the policy, see `gsched policy list --json`."""
+    """Knobs of the policy, see `gsched policy list --json`; with `policy_scope` each policy takes
+    those that it has."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gsched.daemon.slurm_backend import (
-    CHANNEL,
-    Look,
-    SlurmBackend,
-    site_factor_change,
-)
+from gsched.daemon.job_book import CHANNEL, is_foreign
+from gsched.daemon.site_factor_plan import site_factor_change
+from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.faults import FaultHook, no_faults
 from gsched.engine.ports import Clock, Journal
-from gsched.engine.round import carry_out, settle_interrupted
+from gsched.engine.settling import carry_out, settle_interrupted
 from gsched.model.decision import Reason
 from gsched.model.job import JobKey
 from gsched.model.journal import Change, ChangeState, RoundInfo, Standing
-from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import PriorityRow, QueueRow
 
 POLICY = "clear"
@@ -38,7 +34,6 @@ class ClearResult:
 
 
 def clear(
-    client: SlurmClient,
     backend: SlurmBackend,
     journal: Journal,
     clock: Clock,
@@ -51,11 +46,11 @@ def clear(
     `everything` is for a lost journal: it also undoes what others set. The caller holds the
     writer lock. Killed in between, it is simply run again.
     """
+    backend.look()
     settle_interrupted(backend, journal, clock)
     round_id = new_id()
-    look = Look.at(client)
-    rows, priorities = look.rows, look.priorities
-    alive = list(zip(backend.keys(rows), rows, strict=True))
+    rows, priorities = backend.last_look.rows, backend.last_look.priorities
+    alive = list(zip(backend.keys(), rows, strict=True))
     changes, foreign = _plan(alive, priorities, journal.standing(backend.cluster), round_id)
     if everything:
         cluster = backend.cluster
@@ -99,7 +94,7 @@ def _plan(
             continue
         # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
         value = shown.site_factor if shown and not shown.is_manual else None
-        if value is not None and value not in {ours.written, ours.found, *ours.may_be}:
+        if value is not None and is_foreign(value, ours):
             foreign.append((key, value))
         elif value != ours.found:
             changes.append(

@@ -10,16 +10,19 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gsched.errors import PermissionDeniedError, TryAgainError, UnavailableError
-from gsched.files import give_to_owner_of_folder, write_atomically
+from gsched.errors import ConfigError, PermissionDeniedError, TryAgainError, UnavailableError
+from gsched.files import give_to_owner_of_folder, read_bounded, write_atomically
+from gsched.secret_files import why_not_ours
 
 _POLL_S = 0.05
+_MOST_BYTES = 1024
 
 
 class StateDir:
@@ -36,8 +39,8 @@ class StateDir:
 
         Raises TryAgainError when another one is.
         """
-        with _locked(self.path / "leader.lock") as is_ours:
-            if not is_ours:
+        with _locked(self.path / "leader.lock") as fd:
+            if fd is None:
                 pid = (self.leader() or {}).get("pid", "unknown")
                 raise TryAgainError(
                     f"another gsched daemon is running (pid {pid})",
@@ -57,7 +60,7 @@ class StateDir:
         """
         try:
             found = json.loads(_read(self._told) or "null")
-        except ValueError:
+        except (ValueError, UnavailableError):
             return None
         if not isinstance(found, dict) or not isinstance(found.get("pid"), int):
             return None
@@ -73,10 +76,11 @@ class StateDir:
         give_up = time.monotonic() + wait_s
         path = self.path / "writer.lock"
         while True:
-            with _locked(path) as is_ours:
-                if is_ours:
+            with _locked(path) as fd:
+                if fd is not None:
                     with suppress(OSError):  # only tells others whom to look for
-                        path.write_text(str(os.getpid()))
+                        os.ftruncate(fd, 0)
+                        os.pwrite(fd, str(os.getpid()).encode(), 0)
                     yield
                     return
             if time.monotonic() >= give_up:
@@ -92,9 +96,15 @@ class StateDir:
         write_atomically(self._halt, text.encode(), mode=0o644)
 
     def halted(self) -> str | None:
-        """Why acting is halted, None when it is not. Raises PermissionDeniedError as `leader`."""
-        text = _read(self._halt)
-        return None if text is None else text.strip() or "no reason given"
+        """Why acting is halted, None when it is not. Raises PermissionDeniedError as `leader`.
+
+        Whatever lies there halts, though it cannot be read.
+        """
+        try:
+            text = _read(self._halt)
+        except UnavailableError as error:
+            return error.message
+        return None if text is None else text.strip(" \t\r\n\0") or "no reason given"
 
     def lift_halt(self) -> bool:
         """Let daemons act again; False when nothing was halted."""
@@ -108,12 +118,12 @@ class StateDir:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[bool]:
-    """Whether the lock was free; it is held for the block then."""
+def _locked(path: Path) -> Iterator[int | None]:
+    """The lock's file descriptor, held for the block; None when somebody else has it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _refuse_folder_of_others(path.parent)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        give_to_owner_of_folder(fd, path.parent)
     except PermissionError as e:
         raise PermissionDeniedError(
             f"cannot open {path}: {e.strerror}",
@@ -122,19 +132,39 @@ def _locked(path: Path) -> Iterator[bool]:
     except OSError as e:
         raise UnavailableError(f"cannot open {path}: {e.strerror}") from e
     try:
+        _own(fd, path)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield False
+            yield None
         else:
-            yield True
+            yield fd
     finally:
         os.close(fd)
 
 
+def _refuse_folder_of_others(folder: Path) -> None:
+    """What lies in the folder decides what is written to Slurm. Raises ConfigError."""
+    if why := why_not_ours(folder.stat()):
+        raise ConfigError(
+            f"the state folder {folder} cannot be trusted: {why}",
+            f"chmod go-w {folder}, and see whose it is",
+        )
+
+
+def _own(fd: int, path: Path) -> None:
+    """Let the folder's owner own the lock; never a file that has another name elsewhere."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        raise UnavailableError(
+            f"{path} is no file of its own (a link to another one?)", f"look at it, then rm {path}"
+        )
+    give_to_owner_of_folder(fd, path.parent)
+
+
 def _read(path: Path) -> str | None:
     try:
-        return path.read_text(errors="replace")
+        return read_bounded(path, _MOST_BYTES).decode(errors="replace")
     except FileNotFoundError:
         return None
     except PermissionError as e:

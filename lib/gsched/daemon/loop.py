@@ -1,114 +1,204 @@
-"""The daemon's loop: upkeep, a round, the status file, wait; until a signal ends it."""
+"""The daemon's loop: gate, upkeep, a round, what is told of it, wait; until somebody ends it."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
+from gsched.daemon.gate import Gate, Mode, Verdict
+from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.query_socket import QuerySocket
+from gsched.daemon.notify import Notifier
+from gsched.daemon.reloading import Reload, reload_if_wanted
 from gsched.daemon.requests import RequestBook
-from gsched.daemon.status_file import Bulletin, describe, publish
+from gsched.daemon.situation import Board
+from gsched.daemon.status_file import Bulletin, RoundNews, describe, publish
+from gsched.daemon.wishes import Wishes
 from gsched.engine.ports import Clock, Predictor
 from gsched.engine.round import RoundResult, RoundRunner
-from gsched.errors import GschedError
+from gsched.errors import GschedError, LostLeadershipError, UnavailableError
 from gsched.slurm.records import SlurmConfig
 
-log = logging.getLogger("gsched.daemon")
+if TYPE_CHECKING:  # what shows no metrics needs no prometheus_client
+    from gsched.daemon.clear import ClearResult
+    from gsched.daemon.metrics import Metrics
+    from gsched.daemon.metrics_gauges import Facts
 
-Upkeep = Callable[[int], Predictor | None]
-"""Called before each round with the time; brings the history up to date and may hand over a new
-predictor."""
+log = logging.getLogger("gsched.daemon")
 
 EARLY_ROUND_S = 5.0
 """Rounds that clients ask for (a job not seen yet) are at least so far from the one before."""
 
 _MOST_BACKOFF = 20  # rounds' worth of waiting while Slurm does not answer
+_LOOK_S = 2.0
+"""So often, while it waits, the loop looks whether it may still do what it does."""
+
+
+class ReplacedError(UnavailableError):
+    """What the daemon has open is not what its settings name any more: it must open it anew."""
+
+
+class Upkeep(Protocol):
+    """What belongs to a round beside the order: the history and the model."""
+
+    def before(self, config: SlurmConfig) -> Predictor | None:
+        """Bring the history up to date; a new predictor when there is one, else None.
+
+        Raises ReplacedError when the history is another one by now.
+        """
+        ...
+
+    def after(self) -> None:
+        """Keep in the history what the round has seen."""
+        ...
+
+
+class Lead(Protocol):
+    """This daemon's right to lead its cluster (see ``gsched_sql.leaders``)."""
+
+    def renew(self) -> None:
+        """Keep the lead. Raises LostLeadershipError when another daemon has it by now."""
+        ...
+
+    def note(self, mode: str, policy: str, writes: int) -> None:
+        """Keep for later comparison that a round has run in this mode, and how many it wrote."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """What the admin asked for: act or observe, seconds between rounds, where to answer."""
+    """What the admin asked for: act or observe, seconds between rounds, where to tell."""
 
     acting: bool
     interval_s: float
     status_file: Path
+    metrics_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoopParts:
+    """What the loop works with.
+
+    `take_back` takes back every value that was written (kill switch, control interval).
+    `facts` are those that metrics tell beside the rounds'. `listeners`: name (``query``,
+    ``metrics``, ``control``) → what is kept open.
+    """
+
+    runner: RoundRunner
+    gate: Gate
+    state_dir: StateDir
+    requests: RequestBook
+    clock: Clock
+    read_config: Callable[[], SlurmConfig]
+    upkeep: Upkeep
+    lead: Lead
+    take_back: Callable[[], ClearResult]
+    reload: Reload
+    wishes: Wishes
+    board: Board
+    notifier: Notifier
+    metrics: Metrics
+    facts: Callable[[], Facts]
+    listeners: Mapping[str, KeptListener]
 
 
 class DaemonLoop:
     """Runs rounds until stopped. What a failed round left undone the next one settles."""
 
-    def __init__(
-        self,
-        runner: RoundRunner,
-        state_dir: StateDir,
-        read_config: Callable[[], SlurmConfig],
-        options: LoopOptions,
-        upkeep: Upkeep,
-        clock: Clock,
-        requests: RequestBook,
-    ) -> None:
-        self.runner = runner
-        self.state_dir = state_dir
-        self.read_config = read_config
+    def __init__(self, parts: LoopParts, options: LoopOptions) -> None:
+        self.parts = parts
         self.options = options
-        self.upkeep = upkeep
-        self.clock = clock
-        self.requests = requests
         self.bulletin: Bulletin | None = None
-        self.query_socket: QuerySocket | None = None
-        self._ended = False
-        self._wake = threading.Event()
+        self._mode = parts.board.now.mode
         self._round_began = -EARLY_ROUND_S
-
-    def end(self) -> None:
-        """Let `run` return after the round in progress. May be called by a signal handler."""
-        self._ended = True
-        self._wake.set()
-
-    def hurry(self) -> None:
-        """Somebody waits for an answer: bring the next round forward. For any thread."""
-        self._wake.set()
 
     def once(self) -> RoundResult:
         """One round with its upkeep; the status file afterwards."""
         self._round_began = time.monotonic()
-        config = self.read_config()
-        fresh = self.upkeep(self.clock())
+        parts = self.parts
+        parts.lead.renew()
+        config = parts.read_config()
+        fresh = parts.upkeep.before(config)
         if fresh is not None:
-            self.runner.predictor = fresh
-        if self.options.acting:
-            with self.state_dir.writing():  # looked up inside: `clear` halts, then writes
-                halted = self.state_dir.halted()
-                result = self.runner.run(acting=halted is None)
-        else:
-            halted = self.state_dir.halted()
-            result = self.runner.run(acting=False)
-        self._tell(result, config, halted)
+            parts.runner.predictor = fresh
+        parts.notifier.alive()
+        verdict, result = self._round()
+        parts.notifier.alive()
+        sent = sum(
+            1 for c in result.changes if result.info.acting and c.change_id in result.settled
+        )
+        parts.lead.note(verdict.mode.value, result.info.policy, sent)
+        self._tell(result, config, verdict)
+        parts.upkeep.after()
         return result
 
-    def _tell(self, result: RoundResult, config: SlurmConfig, halted: str | None) -> None:
+    def _round(self) -> tuple[Verdict, RoundResult]:
+        parts = self.parts
+        if not self.options.acting:
+            verdict = self._verdict()
+            return verdict, parts.runner.run(acting=False)
+        with parts.state_dir.writing():  # asked inside: `clear` halts, then writes
+            verdict = self._verdict()
+            if verdict.take_back:
+                self._take_back(verdict)
+            return verdict, parts.runner.run(acting=verdict.mode is Mode.ACT)
+
+    def _verdict(self) -> Verdict:
+        verdict = self.parts.gate.verdict(self.parts.clock())
+        if verdict.mode is not self._mode:
+            log.info("mode %s: %s", verdict.mode.value, verdict.why or "acting")
+        self._mode = verdict.mode
+        self.parts.board.post(mode=verdict.mode, why=verdict.why)
+        return verdict
+
+    def _take_back(self, verdict: Verdict) -> None:
+        """Once for as long as the mode lasts; what Slurm refuses is tried again next round."""
+        done = self.parts.take_back()
+        log.warning(
+            "%s: %d SiteFactors taken back, %d refused, %d left alone (set by others)",
+            verdict.why, len(done.cleared) + len(done.unread), len(done.failed), len(done.foreign),
+        )  # fmt: skip
+        if not done.failed:
+            self.parts.gate.has_taken_back(verdict.mode)
+
+    def _tell(self, result: RoundResult, config: SlurmConfig, verdict: Verdict) -> None:
         """Publish what the round has to say, for questions and in the status file."""
-        address = problem = ""
-        if self.query_socket is not None:
-            self.query_socket.keep()
-            address, problem = self.query_socket.address, self.query_socket.problem
-        interval_s = self.options.interval_s
-        self.bulletin = describe(
-            result, config, interval_s, halted, self.requests, address, problem
+        listeners = self.parts.listeners
+        for listener in listeners.values():
+            listener.keep()
+        inversions = result.extra.get("inversions")
+        if isinstance(inversions, dict):
+            self.parts.metrics.inverted(inversions)
+        query = listeners.get("query")
+        news = RoundNews(
+            interval_s=self.options.interval_s,
+            mode=verdict.mode.value,
+            why=verdict.why,
+            query_address=query.address if query else "",
+            query_problem=query.problem if query else "",
         )
+        self.bulletin = describe(result, config, news, self.parts.requests, self.bulletin)
         publish(self.options.status_file, self.bulletin)
 
     def run(self, after_round: Callable[[RoundResult], None]) -> None:
-        """Rounds every `interval_s` seconds, or when one is asked for, until `end`."""
-        failures = 0
-        while not self._ended:
+        """Rounds every `interval_s` seconds, or when one is asked for, until the wish to end.
+
+        Returns also when what is open must be opened anew. Raises LostLeadershipError.
+        """
+        parts, failures = self.parts, 0
+        while not parts.wishes.ended:
+            reload_if_wanted(parts.wishes, parts.reload, parts.notifier, parts.board, parts.clock)
             try:
-                result = self.once()
+                result = self._measured(failures)
+            except LostLeadershipError:
+                raise
+            except ReplacedError as e:
+                log.warning("%s: opening it anew", e.message)
+                return
             except GschedError as e:
                 failures = min(failures + 1, _MOST_BACKOFF)
                 log.warning("round failed, the next one settles what it left: %s", e.message)
@@ -117,13 +207,62 @@ class DaemonLoop:
                     log.info("rounds succeed again")
                 failures = 0
                 after_round(result)
+            self._told()
             self._pause(self.options.interval_s * max(1, failures), may_hurry=not failures)
+
+    def _measured(self, failures: int) -> RoundResult:
+        """One round, with its times and its outcome posted for all who ask."""
+        parts = self.parts
+        wall, cpu = time.monotonic(), time.process_time()
+        try:
+            result = self.once()
+        except GschedError as e:
+            took = time.monotonic() - wall, time.process_time() - cpu
+            parts.metrics.round_failed(e, self._mode.value, *took)
+            parts.board.post_failure(parts.clock(), e.message, failures + 1)
+            raise
+        took = time.monotonic() - wall, time.process_time() - cpu
+        parts.metrics.round_done(result, self._mode.value, *took)
+        parts.board.post(
+            policy=result.info.policy,
+            interval_s=self.options.interval_s,
+            last_round_s=round(took[0], 3),
+            timings_s={phase: round(s, 4) for phase, s in result.timings_s.items()},
+            summary=result.summary,
+            failures=0,
+            problem="",
+        )
+        return result
+
+    def _told(self) -> None:
+        """After every round, a failed one, too: metrics, the service manager."""
+        parts = self.parts
+        parts.board.post(
+            listeners={what: (k.address, k.problem) for what, k in parts.listeners.items()}
+        )
+        parts.metrics.facts(parts.facts())
+        if self.options.metrics_file is not None:
+            parts.metrics.write(self.options.metrics_file)
+        parts.notifier.status(parts.board.line())
 
     def _pause(self, seconds: float, may_hurry: bool) -> None:
         """Wait for the next round's time, or less when somebody is in a hurry."""
-        until = time.monotonic() + seconds
-        while not self._ended and (left := until - time.monotonic()) > 0:
-            if self._wake.wait(left):
-                self._wake.clear()
-                if may_hurry:
-                    until = min(until, self._round_began + EARLY_ROUND_S)
+        parts, until = self.parts, time.monotonic() + seconds
+        parts.board.post(next_round_at=parts.clock() + seconds)
+        watchdog_s = parts.notifier.watchdog_s
+        longest_s = min(_LOOK_S, watchdog_s / 3) if watchdog_s else _LOOK_S
+        while not (parts.wishes.ended or parts.wishes.wants_reload):
+            parts.notifier.alive()
+            left = until - time.monotonic()
+            if left <= 0 or self._mode_is_another():
+                return
+            parts.wishes.wait(min(left, longest_s))
+            if may_hurry and parts.wishes.take_hurry():
+                until = min(until, self._round_began + EARLY_ROUND_S)
+
+    def _mode_is_another(self) -> bool:
+        """Whether the gate says something new: the kill switch shall not wait for a round."""
+        try:
+            return self.parts.gate.verdict(self.parts.clock()).mode is not self._mode
+        except GschedError:
+            return False  # the next round will say so

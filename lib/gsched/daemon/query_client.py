@@ -10,13 +10,8 @@ from typing import Any
 
 from gsched.config.address import parse_address
 from gsched.config.settings import DaemonSettings
-from gsched.daemon.query_protocol import (
-    MAX_ANSWER_BYTES,
-    Question,
-    read_answer,
-    read_line,
-    send_line,
-)
+from gsched.daemon.lines import read_line, send_line
+from gsched.daemon.query_protocol import MAX_ANSWER_BYTES, Question, read_answer
 from gsched.daemon.status_file import parse_status
 from gsched.errors import ConfigError, DataError, PermissionDeniedError, UnavailableError
 from gsched.slurm.munge import Munge, munge_of, slurm_user_uid

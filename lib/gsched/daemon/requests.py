@@ -7,7 +7,7 @@ comments. Only another valid token there is a new request, kept beside the earli
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gsched.engine.ports import RequestStore
@@ -38,42 +38,51 @@ class RequestBook:
         self._looked_up: set[JobKey] = set()
         self._problems: dict[JobKey, str] = {}
 
-    def look(self, sightings: Sequence[Sighting], at: int) -> None:
-        """Capture what is new in the comments of all jobs in the queue; `at` is the time.
+    def look(self, sightings: Sequence[Sighting], at: int) -> bool:
+        """Capture what is new in the comments of jobs that are new or changed; `at` is the time.
 
-        Raises what the store raises; nothing is lost then, the next look captures it.
+        Returns whether anybody asks for something else than before. Raises what the store raises;
+        nothing is lost then, if the next look is told of the same jobs again.
         """
-        self._recall([s.key for s in sightings])
-        readings = {s.key: wire.read(s.comment) for s in sightings}
+        recalled = self._recall([s.key for s in sightings])
+        readings = [(s, wire.read(s.comment)) for s in sightings]
         new = []
-        for s in sightings:
-            seen, known = readings[s.key], self.of(s.key)
+        for s, seen in readings:
+            known = self.of(s.key)
             is_new = known is None or known.token != seen.token
             if seen.token and not seen.problem and is_new:
                 new.append(UserRequest(s.key, s.user, seen.token, seen.wants, at, seen.unknown))
         self._store.capture(new)
         self._asked |= {request.key: request for request in new}
-        self._report(new, {key: r.problem for key, r in readings.items() if r.problem})
+        self._report(new, {s.key: reading.problem for s, reading in readings})
+        return recalled or bool(new)
 
-    def _recall(self, keys: Sequence[JobKey]) -> None:
-        """Read the requests of jobs not met before, and forget those that have left."""
+    def keep_only(self, keys: Collection[JobKey]) -> None:
+        """Forget the jobs that have left: all but `keys`."""
         present = {*keys, *map(_whole_array, keys)}
-        new = [key for key in present if key not in self._looked_up]
-        if new:
-            self._asked |= self._store.latest(new)
-        self._looked_up = present
+        self._looked_up &= present
         self._asked = {key: asked for key, asked in self._asked.items() if key in present}
+        self._problems = {key: text for key, text in self._problems.items() if key in present}
+
+    def _recall(self, keys: Sequence[JobKey]) -> bool:
+        """Read the requests of jobs not met before; whether there are any."""
+        new = [k for k in {*keys, *map(_whole_array, keys)} if k not in self._looked_up]
+        found = self._store.latest(new) if new else {}
+        self._asked |= found
+        self._looked_up.update(new)
+        return bool(found)
 
     def _report(self, new: Sequence[UserRequest], problems: Mapping[JobKey, str]) -> None:
-        """Log what could not be understood, once a job."""
+        """Log what could not be understood, once a job; '' is no problem."""
         for request in new:
             if request.unknown:
                 job = request.key.slurm_id
                 log.warning("job %s asks for %d things unknown here", job, request.unknown)
         for key, problem in problems.items():
-            if self._problems.get(key) != problem:
+            if problem and self._problems.get(key) != problem:
                 log.warning("job %s: its request is ignored: %s", key.slurm_id, problem)
-        self._problems = dict(problems)
+        self._problems |= problems
+        self._problems = {key: text for key, text in self._problems.items() if text}
 
     def of(self, key: JobKey) -> UserRequest | None:
         """What was asked for this job, or for the array that it is a task of."""
@@ -91,4 +100,4 @@ class RequestBook:
 
 def _whole_array(key: JobKey) -> JobKey:
     """The key under which Slurm lists an array before it splits its tasks off."""
-    return replace(key, array_task=None)
+    return key if key.array_task is None else replace(key, array_task=None)

@@ -7,10 +7,14 @@ scontrol(1), SiteFactor): only operators may set it, it survives holds and slurm
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gsched.config.settings import DaemonSettings
 from gsched.errors import ConfigError
 from gsched.slurm.records import SlurmConfig
+
+if TYPE_CHECKING:  # `gsched doctor` reads this module and needs no numpy
+    from gsched.model.jobtable import BoolColumn, FloatColumn, IntColumn
 
 _STEPS = 500
 _MOVABLE = ("age", "fairshare", "jobsize", "assoc", "qos")
@@ -27,13 +31,19 @@ class SiteFactorScale:
     quantum: int
     dead_band: int
 
-    def value(self, level: float) -> int:
-        """SiteFactor for a level in [-1, 1]; monotone, 0 for the median job."""
-        return round(level * self.max_shift / self.quantum) * self.quantum
+    def values(self, levels: FloatColumn) -> IntColumn:
+        """SiteFactors for levels in [-1, 1]; monotone, 0 for the median job."""
+        steps = (levels * self.max_shift / self.quantum).round()
+        return steps.astype("int64") * self.quantum
 
-    def worth_writing(self, current: int, target: int) -> bool:
-        """Whether `target` differs enough from `current`."""
-        return current != target and abs(target - current) >= self.dead_band
+    def floor(self, others: IntColumn) -> IntColumn:
+        """The least values for jobs whose `others` points are these: Slurm cuts sums off at 1."""
+        return -((others - 1) // self.quantum) * self.quantum
+
+    def worth_writing(self, current: IntColumn, target: IntColumn) -> BoolColumn:
+        """Which of `target` differ enough from `current`."""
+        width = abs(target - current)
+        return (width > 0) & (width >= self.dead_band)
 
 
 def scale_for(config: SlurmConfig, settings: DaemonSettings) -> SiteFactorScale:

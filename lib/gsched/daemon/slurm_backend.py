@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gsched.config.settings import DaemonSettings
-from gsched.daemon.requests import RequestBook, Sighting
+from gsched.daemon.bursts import DEFAULT_BF_INTERVAL_S, Bursts
+from gsched.daemon.inversions import Inversions, InversionWatch
+from gsched.daemon.job_book import EpochLookup, JobBook
+from gsched.daemon.look import Look, Looker
+from gsched.daemon.requests import RequestBook
+from gsched.daemon.sightings import Sightings
 from gsched.daemon.site_factor import SiteFactorScale
-from gsched.engine.ports import Clock
-from gsched.model.cluster import ClusterState, Delta, NodeView, PartitionView, ReservationView
-from gsched.model.decision import Decision, Reason
+from gsched.daemon.site_factor_plan import is_control, moves, take_backs, targets
+from gsched.engine.ports import Clock, Plan
+from gsched.errors import GschedError
+from gsched.model.cluster import ClusterState
+from gsched.model.decision import Decision
+from gsched.model.history import Batch
 from gsched.model.job import Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import Change, Outcome, Readback, Standing
+from gsched.model.ranks import RankTable
 from gsched.slurm.client import SlurmClient
-from gsched.slurm.exclusions import Rules, exclusions
-from gsched.slurm.from_queue import to_view
-from gsched.slurm.records import FreeText, PriorityRow, QueueRow
-
-CHANNEL = "site-factor"
-
-DESCRIPTION_LIFE_S = 60
-"""Nodes, partitions and reservations are read again after so many seconds."""
-
-_Description = tuple[
-    tuple[NodeView, ...], tuple[PartitionView, ...], tuple[ReservationView, ...], frozenset[int]
-]
-
-# Exclusions that end gsched's say over a job for good: what it wrote is taken back.
-_TAKE_BACK = frozenset({"opted-out", "excluded-user", "excluded-account", "out-of-scope"})
-
-EpochLookup = Callable[[Sequence[QueueRow]], Sequence[int]]
-"""First submit time of the logical job behind each row (the history knows requeued ones)."""
+from gsched.slurm.exclusions import Rules, nobody
+from gsched.slurm.records import QueueRow
 
 
 class SlurmBackend:
     """Implements ``gsched.engine.ports.Backend`` on Slurm's SiteFactor.
 
-    Answers to requests (ADMIT) need nothing of Slurm: the daemon publishes them.
+    Answers to requests (ADMIT) need nothing of Slurm: the daemon publishes them. Leases (PREEMPT)
+    are carried out by ``gsched.daemon.lease_backend``, where the site allows them.
     """
 
-    capabilities = frozenset({Capability.REORDER, Capability.ADMIT})
+    capabilities: frozenset[Capability]
+    rules: Rules
 
     def __init__(
         self,
@@ -52,160 +47,146 @@ class SlurmBackend:
         epochs: EpochLookup,
         clock: Clock,
         requests: RequestBook,
+        bf_interval_s: float = DEFAULT_BF_INTERVAL_S,
+        monotonic: Callable[[], float] = time.monotonic,
+        saves: Callable[[QueueRow], bool] = nobody,
     ) -> None:
+        """`bf_interval_s` is the cluster's own; `monotonic` gives seconds that no clock change
+        touches; `saves` is that of Rules.
+        """
         self.cluster = cluster
+        self.requests = requests
         self._client = client
+        self._clock = clock
+        self._monotonic = monotonic
+        self._saves = saves
+        self._looker = Looker(client, monotonic)
+        self._book = JobBook(cluster, epochs, requests)
+        self._sightings = Sightings(cluster)
+        self._bursts = Bursts(bf_interval_s)
+        self._inversions = InversionWatch()
+        self._seq = 0
+        self._look: Look | None = None
+        self._looked_at = 0.0
+        self._table: JobTable | None = None
+        self.configure(settings, scale, bf_interval_s)
+
+    def configure(
+        self, settings: DaemonSettings, scale: SiteFactorScale, bf_interval_s: float
+    ) -> None:
+        """Go on by other settings; what was read and when was written is kept."""
         self.scale = scale
         self._settings = settings
-        self._rules = Rules(
+        self._control = frozenset(settings.control_partitions)
+        leasing = {Capability.PREEMPT} if settings.leases else frozenset()
+        self.capabilities = frozenset({Capability.REORDER, Capability.ADMIT}) | leasing
+        self.rules = Rules(
             partitions=frozenset(settings.partitions),
             users=frozenset(settings.exclude_users),
             accounts=frozenset(settings.exclude_accounts),
+            saves=self._saves,
         )
-        self._epochs = epochs
-        self._clock = clock
-        self.requests = requests
-        self._seq = 0
-        self._texts: dict[tuple[int, int], FreeText] = {}
-        self._texts_from = 0
-        self._description: _Description = ((), (), (), frozenset())
-        self._description_from = 0
-        self._priorities: Mapping[JobKey, PriorityRow] = {}
-        self._standing: Mapping[tuple[JobKey, str], Standing] = {}
-        self._last: dict[JobKey, JobState] = {}
+        self._bursts.interval_s = settings.burst_interval_s or bf_interval_s
+
+    # -- seeing -----------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """One squeue and one sprio; what changes seldom only now and then."""
+        self._looked_at = self._monotonic()
+        self._look = self._looker.look()
+
+    @property
+    def last_look(self) -> Look:
+        """What `look` saw last. Raises GschedError before the first."""
+        if self._look is None:
+            raise GschedError("the cluster has not been looked at yet")
+        return self._look
+
+    def keys(self) -> list[JobKey]:
+        """The logical job behind each row of the last look."""
+        return self._book.keys(self.last_look)
 
     def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
-        """Read Slurm's queue and priorities; what changes seldom only now and then."""
-        as_of = self._clock()
-        look = Look.at(self._client)
-        rows, by_id = look.rows, look.priorities
-        texts = self._free_texts(look, as_of)
-        nodes, partitions, reservations, cron = self._describe(as_of)
-        keys = self.keys(rows)
-        self._standing = standing
-        self._priorities = {
-            k: by_id[r.raw_id] for k, r in zip(keys, rows, strict=True) if r.raw_id in by_id
-        }
-        # a job that ended between two calls has no text any more
-        seen = [(k, r) for k, r in zip(keys, rows, strict=True) if r.raw_id in texts]
-        self.requests.look([Sighting(k, r.user, texts[r.raw_id].comment) for k, r in seen], as_of)
-        views = [self._view(k, r, texts[r.raw_id].name, r.raw_id in cron) for k, r in seen]
+        """The state of the last look; unchanged jobs are the objects of the snapshot before."""
+        look, as_of = self.last_look, self._clock()
+        delta = self._book.update(look, standing, self.rules, as_of)
+        views = [seen.view for seen in self._book.jobs.values()]
+        self._table = JobTable.from_views(views, self._table)
         self._seq += 1
         return ClusterState(
             cluster=self.cluster,
             as_of=as_of,
             seq=self._seq,
-            nodes=nodes,
-            partitions=partitions,
-            reservations=reservations,
-            jobs=JobTable.from_views(views),
-            changed=self._delta(views),
-            requests=tuple(v.key for v in views if _awaits_answer(v)),
+            nodes=look.description.nodes,
+            partitions=look.description.partitions,
+            reservations=look.description.reservations,
+            jobs=self._table,
+            changed=delta,
+            requests=tuple([v.key for v in views if _awaits_answer(v)]),
         )
 
-    def keys(self, rows: Sequence[QueueRow]) -> list[JobKey]:
-        """The logical job behind each row."""
-        return [
-            JobKey(self.cluster, r.job_id, r.array_task, r.het_offset, epoch)
-            for r, epoch in zip(rows, self._epochs(rows), strict=True)
-        ]
+    def is_control(self, view: JobView) -> bool:
+        """Whether this job is ranked but not moved, for comparison."""
+        return is_control(view, self._control)
 
-    def _view(self, key: JobKey, row: QueueRow, name: str, is_cron: bool) -> JobView:
-        priority = self._priorities.get(key)
-        wants = self.requests.wants(key)
-        found = exclusions(
-            row,
-            priority,
-            self._rules,
-            opted_out=wants.opt_out,
-            is_cron=is_cron,
-            is_foreign=priority is not None and self._is_foreign(key, priority.site_factor),
-        )
-        return to_view(row, name, key, wants, found)
+    def sightings(self) -> Batch:
+        """What the last look tells the job history that it has not been given yet."""
+        return self._sightings.fresh(self.last_look.listing)
 
-    def _is_foreign(self, key: JobKey, value: int) -> bool:
-        """Whether another hand has set this SiteFactor: then it is not ours to change."""
-        ours = self._standing.get((key, CHANNEL))
-        if ours is None:
-            return value != 0
-        return value not in {ours.written, ours.found, *ours.may_be}
+    def sightings_kept(self) -> None:
+        """The history has what `sightings` gave last."""
+        self._sightings.kept()
 
-    def _describe(self, at: int) -> _Description:
-        if at - self._description_from >= DESCRIPTION_LIFE_S:
-            client = self._client
-            self._description = (
-                client.nodes(),
-                client.partitions(),
-                client.reservations(),
-                client.cron_job_ids(),
-            )
-            self._description_from = at
-        return self._description
+    def looked_up(self, changes: Sequence[Change]) -> list[Readback]:
+        """What the last look showed of `changes`.
 
-    def _free_texts(self, look: Look, at: int) -> dict[int, FreeText]:
-        """Names and comments: of a new job at once, of all now and then (a later request)."""
-        if at - self._texts_from >= self._settings.comment_interval_s:
-            self._texts, self._texts_from = {}, at
-        attempts = {(r.raw_id, r.submit_time) for r in look.rows}
-        new = [
-            i for i, when in attempts if (i, when) not in self._texts and i not in look.task_texts
-        ]
-        read = dict(self._client.free_text(new)) if new else {}
-        read |= look.task_texts
-        self._texts = {
-            (raw_id, when): text
-            for raw_id, when in attempts
-            if (text := read.get(raw_id) or self._texts.get((raw_id, when)))
-        }
-        return {raw_id: text for (raw_id, _), text in self._texts.items()}
-
-    def _delta(self, views: Sequence[JobView]) -> Delta:
-        before, self._last = self._last, {v.key: v.state for v in views}
-        return Delta.between(before, self._last)
-
-    def plan(self, decision: Decision, state: ClusterState, round_id: str) -> list[Change]:
-        """SiteFactors that differ from the decided ones, the widest differences first."""
-        changes = self._to_take_back(state, round_id)
-        for key, rank in decision.order.items():
-            priority = self._priorities.get(key)
-            if priority is None:  # not listed by sprio yet: its value cannot be read, so not moved
+        A job that was requeued meanwhile, or another one that has its id by now, is not the one
+        that was changed.
+        """
+        look = self.last_look
+        rows = {r.slurm_id: r for r in look.rows} if changes else {}
+        seen = []
+        for c in changes:
+            row = rows.get(c.key.slurm_id)
+            if row is None or row.state is not JobState.PENDING or row.submit_time != c.attempt:
+                seen.append(Readback(c.change_id, None, False))
                 continue
-            before = priority.site_factor
-            floor = 1 - (priority.total - before)  # Slurm cuts priorities off at 1
-            after = max(self.scale.value(rank.level), min(0, floor))
-            if self.scale.worth_writing(before, after):
-                attempt = state.jobs.view(key).attempt
-                reason = decision.reasons[key]
-                changes.append(site_factor_change(round_id, key, attempt, before, after, reason))
-        changes.sort(key=lambda c: (-abs(c.after - (c.before or 0)), c.change_id))
-        return changes[: self._settings.write_budget]
+            shown = look.priorities.get(row.raw_id)
+            # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
+            value = shown.site_factor if shown and not shown.is_manual else None
+            seen.append(Readback(c.change_id, value, True))
+        return seen
 
-    def _to_take_back(self, state: ClusterState, round_id: str) -> list[Change]:
-        back = []
-        for (key, channel), ours in self._standing.items():
-            if channel != CHANNEL or key not in state.jobs:
-                continue
-            view, shown = state.jobs.view(key), self._priorities.get(key)
-            codes = {e.code for e in view.exclusions if e.capability is Capability.REORDER}
-            if not codes & _TAKE_BACK or codes & {"foreign-site-factor", "manual-priority"}:
-                continue
-            if shown is not None and shown.site_factor != ours.found:
-                because = Reason("clear", {"because": min(codes & _TAKE_BACK)})
-                back.append(
-                    site_factor_change(
-                        round_id,
-                        key,
-                        view.attempt,
-                        shown.site_factor,
-                        ours.found,
-                        because,
-                        takes_back=True,
-                    )
-                )
-        return back
+    # -- moving -----------------------------------------------------------------------------
+
+    def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
+        """SiteFactors that differ from the decided ones: what is taken back first, then the widest
+        differences. None at all within a burst interval of the last round that wrote.
+        """
+        jobs = list(self._book.jobs.values())
+        ranks = RankTable.of(decision.order, state.jobs)
+        found = targets(ranks, jobs, self.scale, self._control)
+        self._inversions.ranked(jobs, found)
+        back = take_backs(jobs, self._control, round_id)
+        budget = self._settings.write_budget
+        room = max(0, budget - len(back))
+        chosen, left = moves(found, jobs, self.scale, decision.reasons, round_id, room)
+        changes = (*back[:budget], *chosen)
+        left += max(0, len(back) - budget)
+        if not self._bursts.may_write(self._looked_at):
+            return Plan((), len(changes) + left)
+        return Plan(changes, left)
+
+    def inversions(self) -> Inversions | None:
+        """The pairs of jobs that the last plan turns round against their QOS or fair-share.
+
+        None before the first plan. Counted at most once a minute, and when the order has changed.
+        """
+        return self._inversions.count(self._looked_at)
 
     def apply(self, changes: Sequence[Change]) -> list[Outcome]:
         """Feed one scontrol with all of them."""
+        self._bursts.wrote(self._looked_at)
         answers = self._client.set_site_factors([(c.key.slurm_id, c.after) for c in changes])
         return [
             Outcome(c.change_id, not a.error, a.error)
@@ -213,65 +194,20 @@ class SlurmBackend:
         ]
 
     def read_back(self, changes: Sequence[Change]) -> list[Readback]:
-        """Look at sprio again; squeue tells a job that left from one that sprio does not list.
-
-        A job that was requeued meanwhile, or another one that has its id by now, is not the one
-        that was changed.
-        """
-        if not changes:
+        """Ask sprio for these jobs again: a job that it does not list is left for the next look."""
+        look = self.last_look
+        raw_ids = {key: row.raw_id for key, row in zip(self.keys(), look.rows, strict=True)}
+        asked = [(c, raw_ids[c.key]) for c in changes if c.key in raw_ids]
+        if not asked:
             return []
-        look = Look.at(self._client)
-        rows = {r.slurm_id: r for r in look.rows}
+        priorities = self._client.priorities([raw_id for _, raw_id in asked])
         seen = []
-        for c in changes:
-            row = rows.get(c.key.slurm_id)
-            if row is None or row.state is not JobState.PENDING or row.submit_time != c.attempt:
-                seen.append(Readback(c.change_id, None, False))
-                continue
-            listed = look.priorities.get(row.raw_id)
-            # sprio shows 0 for a job whose priority an admin has set, whatever its SiteFactor is
-            value = listed.site_factor if listed and not listed.is_manual else None
-            seen.append(Readback(c.change_id, value, True))
+        for change, raw_id in asked:
+            shown = priorities.get(raw_id)
+            value = shown.site_factor if shown and not shown.is_manual else None
+            seen.append(Readback(change.change_id, value, True))
         return seen
 
 
 def _awaits_answer(view: JobView) -> bool:
     return view.wants.deadline is not None or bool(view.wants.soft_deadlines)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One look at the queue: its jobs, sprio's lines by raw id, and the texts of split tasks.
-
-    squeue shows a task that Slurm has split off its array (requeued, edited) within the array's
-    row as long as it waits; sprio lists it.
-    """
-
-    rows: Sequence[QueueRow]
-    priorities: Mapping[int, PriorityRow]
-    task_texts: Mapping[int, FreeText]
-
-    @classmethod
-    def at(cls, client: SlurmClient) -> Look:
-        """What `client` shows now."""
-        rows, priorities = client.queue().rows, client.priorities()
-        hidden = sorted(priorities.keys() - {row.raw_id for row in rows})
-        if not hidden:
-            return cls(rows, priorities, {})
-        tasks = client.split_tasks(hidden)
-        return cls((*rows, *tasks.rows), priorities, tasks.texts)
-
-
-def site_factor_change(
-    round_id: str,
-    key: JobKey,
-    attempt: int,
-    before: int | None,
-    after: int,
-    reason: Reason,
-    *,
-    takes_back: bool = False,
-) -> Change:
-    """A SiteFactor change with its idempotency key."""
-    change_id = f"{round_id}/{key.slurm_id}/{CHANNEL}"
-    return Change(change_id, key, attempt, CHANNEL, before, after, reason, takes_back)

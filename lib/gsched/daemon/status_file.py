@@ -12,12 +12,13 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED, answer_document
-from gsched.files import write_atomically
+from gsched.files import read_bounded, write_atomically
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability, JobState, JobView, PredictionKind
 from gsched.slurm.records import SlurmConfig
@@ -25,6 +26,7 @@ from gsched.slurm.records import SlurmConfig
 if TYPE_CHECKING:  # the reader of the file needs no numpy
     from gsched.daemon.requests import RequestBook
     from gsched.engine.round import RoundResult
+    from gsched.model.jobtable import JobTable
 
 VERSION = 1
 _PART = re.compile(r"[_+].*", re.DOTALL)
@@ -54,23 +56,19 @@ class JobIndex:
         return slurm_id if slurm_id in self._names else self._first_parts.get(slurm_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Bulletin:
-    """What one round has to say; never changed afterwards.
-
-    `head` is about the round, `jobs` by Slurm's id about each waiting job and each running one,
-    `owners` their users. `private`: the cluster hides users' jobs from each other.
+@dataclass(frozen=True, eq=False)
+class JobAnswers:
+    """What one round says of jobs: `jobs` by Slurm's id about each waiting one and each running
+    one, `owners` their users. Rounds that change nothing say the same: what is made of it is kept.
     """
 
-    head: Mapping[str, JsonValue]
     jobs: Mapping[str, dict[str, JsonValue]]
     owners: Mapping[str, str]
-    private: bool
-    index: JobIndex = field(init=False, repr=False, compare=False)
-    by_owner: Mapping[str, Sequence[str]] = field(init=False, repr=False, compare=False)
+    index: JobIndex = field(init=False, repr=False)
+    by_owner: Mapping[str, Sequence[str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """What questions are looked up in, made once a round."""
+        """What questions are looked up in."""
         by_owner: defaultdict[str, list[str]] = defaultdict(list)
         waiting_first = sorted(self.jobs, key=lambda name: self.jobs[name].get("state") != _WAITS)
         for name in waiting_first:
@@ -78,50 +76,103 @@ class Bulletin:
         object.__setattr__(self, "index", JobIndex(self.jobs))
         object.__setattr__(self, "by_owner", dict(by_owner))
 
-    def public(self) -> dict[str, JsonValue]:
-        """The document for everybody."""
-        return {**self.head, "jobs": {} if self.private else dict(self.jobs)}
+    @cached_property
+    def text(self) -> str:
+        """The jobs as JSON."""
+        return json.dumps(dict(self.jobs), allow_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bulletin:
+    """What one round has to say; never changed afterwards.
+
+    `head` is about the round, `answers` about jobs. `private`: the cluster hides users' jobs from
+    each other. `basis` is what the answers were made of.
+    """
+
+    head: Mapping[str, JsonValue]
+    answers: JobAnswers
+    private: bool
+    basis: tuple[JobTable, Decision] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def jobs(self) -> Mapping[str, dict[str, JsonValue]]:
+        """The answers by Slurm's id."""
+        return self.answers.jobs
+
+    def public(self) -> str:
+        """The document for everybody, as JSON."""
+        head = json.dumps(dict(self.head), allow_nan=False)
+        return f'{head[:-1]}, "jobs": {"{}" if self.private else self.answers.text}}}'
 
     def is_hidden(self, name: str, user: str) -> bool:
         """Whether squeue hides this job from `user`, unless they may see all."""
-        return self.private and self.owners[name] != user
+        return self.private and self.answers.owners[name] != user
+
+
+@dataclass(frozen=True, slots=True)
+class RoundNews:
+    """What is told of a round beside its result.
+
+    `mode` is the gate's, `why` its reason. `query_address` is where the query socket listens, '' for nowhere; `query_problem` why it does
+    not listen where it should.
+    """
+
+    interval_s: float
+    mode: str
+    why: str = ""
+    query_address: str = ""
+    query_problem: str = ""
 
 
 def describe(
     result: RoundResult,
     config: SlurmConfig,
-    interval_s: float,
-    halted: str | None,
+    news: RoundNews,
     requests: RequestBook,
-    query_address: str,
-    query_problem: str,
+    before: Bulletin | None = None,
 ) -> Bulletin:
     """The bulletin of one round (times epoch seconds, durations seconds).
 
-    `query_address` is where the query socket listens, '' for nowhere; `query_problem` why it does
-    not listen where it should.
+    `before` is that of the round before: where neither jobs nor order have changed, what it says of
+    them is said again.
     """
     private = "jobs" in config.get("PrivateData").split(",")
-    views = [v for v in result.state.jobs.views if v.state in _TOLD]
     head: dict[str, JsonValue] = {
         "version": VERSION,
         "cluster": result.info.cluster,
         "as_of": result.state.as_of,
-        "interval_s": interval_s,
+        "interval_s": news.interval_s,
         "policy": result.info.policy,
         "acting": result.info.acting,
-        "halted": halted,
+        "mode": news.mode,
+        "why": news.why,
+        "halted": news.why if news.mode == "halted" else None,
         "model_id": result.info.model_id,
         "summary": result.summary,
         "private": private,
-        "query_address": query_address,
-        "query_problem": query_problem,
+        "query_address": news.query_address,
+        "query_problem": news.query_problem,
     }
-    return Bulletin(
-        head=head,
+    if before is not None and _says_the_same(before, head, result):
+        return replace(before, head=head, private=private)
+    views = [v for v in result.state.jobs.views if v.state in _TOLD]
+    answers = JobAnswers(
         jobs={v.key.slurm_id: _public_job(v, result, requests) for v in views},
         owners={v.key.slurm_id: v.user for v in views},
-        private=private,
+    )
+    return Bulletin(head, answers, private, (result.state.jobs, result.decision))
+
+
+def _says_the_same(before: Bulletin, head: Mapping[str, JsonValue], result: RoundResult) -> bool:
+    """Whether this round says of jobs what the one before said: a steady queue costs little."""
+    if before.basis is None or before.basis[0] is not result.state.jobs:
+        return False
+    from gsched.daemon.same_answers import same_decision
+
+    about = ("policy", "acting", "model_id")
+    return all(before.head.get(key) == head[key] for key in about) and same_decision(
+        before.basis[1], result.decision
     )
 
 
@@ -160,19 +211,16 @@ def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
 
 def publish(path: Path, bulletin: Bulletin) -> None:
     """Write the file for everybody to read."""
-    text = json.dumps(bulletin.public(), allow_nan=False)
-    write_atomically(path, text.encode(), mode=0o644)
+    write_atomically(path, bulletin.public().encode(), mode=0o644)
 
 
 def read_status(path: Path) -> dict[str, Any] | None:
     """The document; None when there is none that can be understood (no daemon, other version)."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return None
-        text = path.read_text(encoding="utf-8", errors="replace")
+        data = read_bounded(path, MAX_BYTES + 1)
     except OSError:
         return None
-    return parse_status(text)
+    return parse_status(data.decode(errors="replace")) if len(data) <= MAX_BYTES else None
 
 
 def parse_status(text: str) -> dict[str, Any] | None:

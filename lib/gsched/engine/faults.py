@@ -19,7 +19,21 @@ class FaultPoint(enum.Enum):
     ALL_SENT = "all-sent"
     CONFIRMED = "confirmed"
     ROUND_ENDED = "round-ended"
+    LEASE_GRANTED = "lease-granted"
+    LEASE_ENDING = "lease-ending"
+    LEASE_SIGNAL_SENT = "lease-signal-sent"
+    LEASE_SIGNALLED = "lease-signalled"
+    LEASE_SAVED = "lease-saved"
+    LEASE_REQUEUE_SENT = "lease-requeue-sent"
+    LEASE_REQUEUED = "lease-requeued"
+    LEASE_REGRANTED = "lease-regranted"
 
+
+LEASE_POINTS = tuple(p for p in FaultPoint if p.value.startswith("lease-"))
+"""Those between the steps of a lease; a round without leases does not come to them."""
+
+ROUND_POINTS = tuple(p for p in FaultPoint if p not in LEASE_POINTS)
+"""Those that an acting round with something to write comes to."""
 
 FaultHook = Callable[[FaultPoint], None]
 

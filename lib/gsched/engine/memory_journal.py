@@ -33,8 +33,9 @@ class MemoryJournal:
         ] = {}  # by job, attempt, kind and model
         self._memory: dict[tuple[str, str], Mapping[str, JsonValue]] = {}
         self._open: dict[str, None] = {}  # change ids, oldest first
-        self._written: dict[Subject, list[str]] = {}  # change ids, oldest first
-        self._standing: dict[Subject, Standing] = {}
+        self._settled: dict[Subject, _Fold | None] = {}  # what is known for good
+        self._written: dict[Subject, list[str]] = {}  # ids of the changes after that, oldest first
+        self._standing: dict[str, dict[Subject, Standing]] = {}  # by cluster
 
     def begin_round(self, info: RoundInfo) -> None:
         """Keep that a round has begun. Raises GschedError for an id that is taken."""
@@ -78,22 +79,22 @@ class MemoryJournal:
         Raises GschedError, and changes nothing, for an unknown change and for one that has come to
         its end in another state.
         """
-        moved = []
+        moved: dict[str, JournalEntry] = {}
         for change_id, state, detail in settled:
-            entry = self.entries.get(change_id)
+            entry = moved.get(change_id) or self.entries.get(change_id)
             if entry is None:
                 raise GschedError(f"the journal has no change {change_id}")
             if (entry.state, entry.detail) == (state, detail):
                 continue
-            if entry.state not in _OPEN and entry.state is not state:
+            if not entry.state.may_become(state):
                 raise GschedError(
                     f"change {change_id} is {entry.state.value}, it cannot become {state.value}"
                 )
             settled_at = None if state in _OPEN else at
-            moved.append(replace(entry, state=state, settled_at=settled_at, detail=detail))
-        for entry in moved:
+            moved[change_id] = replace(entry, state=state, settled_at=settled_at, detail=detail)
+        for entry in moved.values():
             self._put(entry)
-        for subject in {(e.change.key, e.change.channel) for e in moved}:
+        for subject in {(e.change.key, e.change.channel) for e in moved.values()}:
             self._fold(subject)
 
     def unsettled(self, cluster: str) -> Sequence[JournalEntry]:
@@ -103,7 +104,7 @@ class MemoryJournal:
 
     def standing(self, cluster: str) -> Mapping[Subject, Standing]:
         """By (job, channel): the values that gsched has put on jobs and not taken back."""
-        return {at: s for at, s in self._standing.items() if at[0].cluster == cluster}
+        return dict(self._standing.get(cluster, {}))
 
     def record_predictions(
         self, predictions: Sequence[tuple[JobKey, int, Prediction]], at: int
@@ -127,13 +128,18 @@ class MemoryJournal:
 
     def _fold(self, subject: Subject) -> None:
         """Work out the standing of a job's channel from its changes, oldest first."""
-        fold: _Fold | None = None
-        for change_id in self._written[subject]:
+        after = self._written[subject]
+        while after and self.entries[after[0]].state not in _OPEN:
+            settled = self._settled.get(subject)
+            self._settled[subject] = _step(settled, self.entries[after.pop(0)])
+        fold = self._settled.get(subject)
+        for change_id in after:
             fold = _step(fold, self.entries[change_id])
-        self._standing.pop(subject, None)
+        key, channel = subject
+        standing = self._standing.setdefault(key.cluster, {})
+        standing.pop(subject, None)
         if fold is not None:
-            key, channel = subject
-            self._standing[subject] = Standing(
+            standing[subject] = Standing(
                 key, fold.attempt, channel, fold.found, fold.written, fold.may_be
             )
 

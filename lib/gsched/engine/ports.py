@@ -7,6 +7,8 @@ Implemented by ``gsched.daemon.slurm_backend`` and ``gsched.sim.backend`` (Backe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from gsched.model.cluster import ClusterState
@@ -25,6 +27,32 @@ from gsched.model.user_request import UserRequest
 
 Clock = Callable[[], int]
 """Gives epoch seconds. Injected, so that a simulated day needs no day."""
+
+Stopwatch = Callable[[], float]
+"""Gives seconds that only grow, from any beginning: what a phase of a round has taken."""
+
+
+class OverTimeError(BaseException):
+    """Raised into a policy that decides for too long.
+
+    No Exception, so that a policy's own ``except Exception`` cannot swallow it.
+    """
+
+
+TimeLimit = Callable[[float], AbstractContextManager[object]]
+"""Makes a context whose body OverTimeError interrupts after so many seconds (by a signal)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The writes of one round, and how many more are left for a later one.
+
+    `postponed` counts writes that differ enough to be made, but for which this round has no
+    budget left or comes too soon after the last burst.
+    """
+
+    changes: tuple[Change, ...]
+    postponed: int = 0
 
 
 class Journal(Protocol):
@@ -84,24 +112,34 @@ class RequestStore(Protocol):
 
 
 class Backend(Protocol):
-    """A cluster that a round can look at and act on: a live Slurm or a simulated one."""
+    """A cluster that a round can look at and act on: a live Slurm or a simulated one.
+
+    A round looks once. `snapshot`, `looked_up` and `plan` say what that look showed; they ask the
+    cluster for no listing of their own.
+    """
 
     cluster: str
     capabilities: frozenset[Capability]
 
-    def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
-        """The present state; `standing` tells gsched's own values from other hands'.
+    def look(self) -> None:
+        """Read the cluster: the one listing of a round.
 
-        Raises UnavailableError when the cluster does not answer.
+        Raises UnavailableError or TryAgainError when the cluster does not answer.
         """
         ...
 
-    def plan(
-        self,
-        decision: Decision,
-        state: ClusterState,
-        round_id: str,
-    ) -> Sequence[Change]:
+    def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
+        """The state that the last look showed.
+
+        `standing` tells gsched's own values from other hands'.
+        """
+        ...
+
+    def looked_up(self, changes: Sequence[Change]) -> Sequence[Readback]:
+        """What the last look showed of `changes` that were sent, or perhaps sent, before it."""
+        ...
+
+    def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
         """The writes that turn the last snapshot's state into the decided one: what differs."""
         ...
 
@@ -110,7 +148,11 @@ class Backend(Protocol):
         ...
 
     def read_back(self, changes: Sequence[Change]) -> Sequence[Readback]:
-        """Look again at what the changes touched."""
+        """Ask for the values that were just sent, without a listing of the queue.
+
+        A change of which this cannot tell is not in the answer, or is there with the value None:
+        the next round's look settles it.
+        """
         ...
 
 

@@ -1,39 +1,51 @@
-"""One round: snapshot, decide, validate, journal, apply, confirm.
+"""One round: look, snapshot, decide, validate, plan, journal, apply, confirm.
 
 The same code runs on a live Slurm and in the simulator. Killing the process between any two calls
 loses nothing: the intent is in the journal before the first write, and the next round settles
-what an interrupted one left by looking at the cluster itself.
+what an interrupted one left by its own look at the cluster.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from gsched.engine.deciding import NO_RULES, RoundRules, decide, no_limit
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
-from gsched.engine.ports import Backend, Clock, Journal, Predictor
-from gsched.engine.validate import Problem, validate
-from gsched.errors import GschedError
+from gsched.engine.lease_driver import LeaseDriver
+from gsched.engine.phase_times import PhaseTimes, no_stopwatch
+from gsched.engine.ports import Backend, Clock, Journal, Plan, Predictor, Stopwatch, TimeLimit
+from gsched.engine.predictions import PredictionBook
+from gsched.engine.settling import Ended, carry_out, settle_interrupted
+from gsched.engine.starvation import lift_starving
+from gsched.engine.validate import Problem
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
-from gsched.model.job import JobKey, JobState, JobView, Prediction
-from gsched.model.jobtable import JobTable
-from gsched.model.journal import Change, ChangeState, Readback, RoundInfo
+from gsched.model.job import JobKey
+from gsched.model.journal import Change, ChangeState, RoundInfo
+from gsched.model.ranks import RankTable
 from gsched.policy.base import Policy
 
-APPLY_CHUNK = 50
-"""Changes sent at a time; after each chunk the journal learns which were accepted."""
-
 REFUSAL_ROUNDS = 20
-"""Rounds for which a change that Slurm refused is not asked for again."""
+"""Rounds for which a job is left alone whose change Slurm has refused twice, one time after the
+other. After the first refusal the next round tries again: the cause may have passed."""
 
-_UNCONFIRMED = "accepted, not readable yet"
+CHANGE_LIFE_S = 300
+"""A change that is not sent within so many seconds of its round's beginning is dropped: the process
+stood still, and the next round knows better."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What one round saw, decided and did."""
+    """What one round saw, decided and did.
+
+    `recovered` counts changes of earlier rounds that were settled now, `postponed` those that are
+    left for a later one. `timings_s` has the seconds of each phase that there was: look, leases,
+    predict, decide (with the check of the answer), plan, journal, apply. `extra` is what the
+    caller counts besides.
+    """
 
     info: RoundInfo
     state: ClusterState
@@ -41,7 +53,10 @@ class RoundResult:
     problems: tuple[Problem, ...]
     changes: tuple[Change, ...]
     settled: Mapping[str, tuple[ChangeState, str]]  # by change_id
-    recovered: int  # changes of an interrupted round settled now
+    recovered: int
+    postponed: int = 0
+    timings_s: Mapping[str, float] = field(default_factory=dict)
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
 
     def count(self, state: ChangeState) -> int:
         """How many of this round's changes ended in `state`."""
@@ -58,12 +73,17 @@ class RoundResult:
             "changes": len(self.changes),
             "recovered": self.recovered,
             "problems": len(self.problems),
+            "postponed": self.postponed,
             **counts,
+            **self.extra,
         }
 
 
 class RoundRunner:
-    """Runs rounds of one policy on one backend. Keeps predictions between rounds."""
+    """Runs rounds of one policy on one backend. Keeps predictions between rounds.
+
+    Policy, predictor and rules may be replaced between two rounds.
+    """
 
     def __init__(
         self,
@@ -74,7 +94,13 @@ class RoundRunner:
         clock: Clock,
         new_id: Callable[[], str],
         on_point: FaultHook = no_faults,
+        rules: RoundRules = NO_RULES,
+        time_limit: TimeLimit = no_limit,
+        stopwatch: Stopwatch = no_stopwatch,
+        leases: LeaseDriver | None = None,
+        extra: Callable[[], Mapping[str, JsonValue]] = dict,
     ) -> None:
+        """`extra` is asked once in a round, after the plan."""
         self.backend = backend
         self.policy = policy
         self.journal = journal
@@ -82,21 +108,24 @@ class RoundRunner:
         self.clock = clock
         self.new_id = new_id
         self.on_point = on_point
-        self._predicted: dict[tuple[JobKey, int], Prediction | None] = {}
-        self._predicted_by = ""
+        self.rules = rules
+        self.time_limit = time_limit
+        self.stopwatch = stopwatch
+        self.leases = leases
+        self.extra = extra
+        self._predictions = PredictionBook()
         self._observed: dict[tuple[JobKey, str], int] = {}
-        self._refused: dict[tuple[JobKey, int, str, int], int] = {}
+        # Attempts whose last change was refused, and for how many rounds they are left alone.
+        self._refused: dict[tuple[JobKey, int], int] = {}
 
     def run(self, acting: bool) -> RoundResult:
         """Run one round; write to the cluster only when `acting`.
 
-        Raises UnavailableError when the cluster or the journal does not answer; nothing is half
-        done then that the next round would not repair.
+        Raises UnavailableError when the cluster or the journal does not answer, GschedError when
+        the policy fails; nothing is half done then that the next round would not repair.
         """
-        # An observing round holds no writer lock: the open changes may be another process's.
-        recovered = settle_interrupted(self.backend, self.journal, self.clock) if acting else 0
-        standing = self.journal.standing(self.backend.cluster)
-        state = self._with_predictions(self.backend.snapshot(standing))
+        times = PhaseTimes(self.stopwatch)
+        state, recovered = self._look(acting, times)
         self.on_point(FaultPoint.SNAPSHOT_TAKEN)
         info = RoundInfo(
             round_id=self.new_id(),
@@ -107,65 +136,104 @@ class RoundRunner:
             seq=state.seq,
             model_id=self.predictor.model_id,
         )
-        memory = self.journal.memory(info.cluster, info.policy)
-        decision, problems = validate(
-            self._decide(state, memory, info.started_at),
-            state,
-            self.backend.capabilities,
-            info.started_at,
-        )
+        with times.of("journal"):
+            memory = self.journal.memory(info.cluster, info.policy)
+        with times.of("decide"):
+            decision, problems = self._decide(state, memory, info.started_at)
         self.on_point(FaultPoint.DECIDED)
-        changes = tuple(self.backend.plan(decision, state, info.round_id))
-        changes = self._not_refused(changes) if acting else self._not_yet_observed(changes)
-        result = RoundResult(info, state, decision, problems, changes, {}, recovered)
-        if changes or recovered or decision.memory != memory:
-            self.journal.begin_round(info)
-            result = replace(result, settled=self._carry_out(info, changes))
-            self.journal.end_round(info.round_id, self.clock(), result.summary, decision.memory)
+        with times.of("plan"):
+            plan = self._plan(decision, state, info)
+        result = RoundResult(
+            info,
+            state,
+            decision,
+            problems,
+            plan.changes,
+            {},
+            recovered,
+            plan.postponed,
+            times.seconds,
+            self.extra(),
+        )
+        if plan.changes or recovered or decision.memory != memory:
+            result = self._carry_out(result, times)
         if acting:
             self._remember_refusals(result)
+            result = self._carry_out_leases(result, times)
         self.on_point(FaultPoint.ROUND_ENDED)
         return result
 
-    def _carry_out(
-        self, info: RoundInfo, changes: Sequence[Change]
-    ) -> dict[str, tuple[ChangeState, str]]:
+    def _look(self, acting: bool, times: PhaseTimes) -> tuple[ClusterState, int]:
+        """The state with predictions, and how many open changes the look has settled."""
+        with times.of("look"):
+            self.backend.look()
+        with times.of("journal"):
+            # An observing round holds no writer lock: the open changes may be another process's.
+            recovered = settle_interrupted(self.backend, self.journal, self.clock) if acting else 0
+            standing = self.journal.standing(self.backend.cluster)
+        with times.of("look"):
+            state = self.backend.snapshot(standing)
+        if self.leases is not None:
+            with times.of("leases"):
+                state = self.leases.seen(state, acting)
+        with times.of("predict"):
+            return self._predictions.fill(state, self.predictor, self.journal), recovered
+
+    def _decide(
+        self, state: ClusterState, memory: Mapping[str, JsonValue], now: int
+    ) -> tuple[Decision, tuple[Problem, ...]]:
+        decision, problems = decide(
+            self.policy,
+            state,
+            memory,
+            now,
+            self.backend.capabilities,
+            self.rules.decide_limit_s,
+            self.time_limit,
+        )
+        return lift_starving(decision, state, now, self.rules.starvation_bound_s), problems
+
+    def _plan(self, decision: Decision, state: ClusterState, info: RoundInfo) -> Plan:
         if not info.acting:
-            self.journal.record(info.round_id, changes, ChangeState.OBSERVED, self.clock())
+            plan = self.backend.plan(decision, state, info.round_id)
+            return replace(plan, changes=self._not_yet_observed(plan.changes))
+        paused = {attempt for attempt, rounds in self._refused.items() if rounds}
+        if paused:  # before the plan: they must not use up its budget
+            decision = replace(decision, order=_without(decision, state, paused))
+        plan = self.backend.plan(decision, state, info.round_id)
+        last = info.started_at + CHANGE_LIFE_S
+        changes = tuple(
+            replace(c, valid_until=last) for c in plan.changes if (c.key, c.attempt) not in paused
+        )
+        return replace(plan, changes=changes)
+
+    def _carry_out(self, result: RoundResult, times: PhaseTimes) -> RoundResult:
+        info = result.info
+        with times.of("journal"):
+            self.journal.begin_round(info)
+        result = replace(result, settled=self._settled(info, result.changes, times))
+        with times.of("journal"):
+            self.journal.end_round(
+                info.round_id, self.clock(), result.summary, result.decision.memory
+            )
+        return result
+
+    def _carry_out_leases(self, result: RoundResult, times: PhaseTimes) -> RoundResult:
+        """Last of all: whoever is to have the GPUs stands in front before they are freed."""
+        if self.leases is None:
+            return result
+        with times.of("leases"):
+            problems = self.leases.carry_out(result.decision, result.state)
+        return replace(result, problems=(*result.problems, *problems))
+
+    def _settled(self, info: RoundInfo, changes: Sequence[Change], times: PhaseTimes) -> Ended:
+        if not info.acting:
+            with times.of("journal"):
+                self.journal.record(info.round_id, changes, ChangeState.OBSERVED, self.clock())
             return {c.change_id: (ChangeState.OBSERVED, "") for c in changes}
         return carry_out(
-            self.backend, self.journal, info.round_id, changes, self.clock, self.on_point
+            self.backend, self.journal, info.round_id, changes, self.clock, self.on_point, times
         )
-
-    def _decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
-        try:
-            return self.policy.decide(state, memory, now)
-        except Exception as e:  # a site's own policy may raise anything; a round must not end so
-            raise GschedError(
-                f"policy {self.policy.name} failed: {type(e).__name__}: {e}",
-                "choose another one in [daemon] policy; Slurm keeps the last order until then",
-            ) from e
-
-    def _with_predictions(self, state: ClusterState) -> ClusterState:
-        """Fill in run-time predictions: one a pending attempt and model, kept for its life."""
-        if self._predicted_by != self.predictor.model_id:
-            self._predicted.clear()
-            self._predicted_by = self.predictor.model_id
-        waiting = [v for v in state.jobs.views if v.state is JobState.PENDING]
-        new = [v for v in waiting if (v.key, v.attempt) not in self._predicted]
-        if new:
-            made = self.predictor.predict(new, state.as_of)
-            fresh = [(v.key, v.attempt, _usable(p)) for v, p in zip(new, made, strict=True)]
-            self._predicted.update({(key, attempt): p for key, attempt, p in fresh})
-            self.journal.record_predictions([(k, a, p) for k, a, p in fresh if p], state.as_of)
-        alive = {(v.key, v.attempt) for v in waiting}
-        self._predicted = {k: p for k, p in self._predicted.items() if k in alive}
-
-        def filled(view: JobView) -> JobView:
-            prediction = self._predicted.get((view.key, view.attempt))
-            return replace(view, predictions=(prediction,)) if prediction else view
-
-        return replace(state, jobs=JobTable.from_views([filled(v) for v in state.jobs.views]))
 
     def _not_yet_observed(self, changes: Sequence[Change]) -> tuple[Change, ...]:
         """In observe mode nothing is written, so the same wish comes every round: keep it once."""
@@ -173,89 +241,25 @@ class RoundRunner:
         self._observed = {(c.key, c.channel): c.after for c in changes}
         return new
 
-    def _not_refused(self, changes: Sequence[Change]) -> tuple[Change, ...]:
-        """Without what Slurm has refused a short while ago: it would only fill the journal."""
-        return tuple(c for c in changes if _wish(c) not in self._refused)
-
     def _remember_refusals(self, result: RoundResult) -> None:
-        left = {wish: rounds - 1 for wish, rounds in self._refused.items() if rounds > 1}
+        jobs = result.state.jobs
+        left = {
+            attempt: max(0, rounds - 1)
+            for attempt, rounds in self._refused.items()
+            if attempt[0] in jobs
+        }
         for c in result.changes:
-            if result.settled[c.change_id][0] is ChangeState.REJECTED:
-                left[_wish(c)] = REFUSAL_ROUNDS
+            attempt = (c.key, c.attempt)
+            if result.settled[c.change_id][0] is not ChangeState.REJECTED:
+                left.pop(attempt, None)
+            else:
+                left[attempt] = REFUSAL_ROUNDS if attempt in left else 0
         self._refused = left
 
 
-def _wish(change: Change) -> tuple[JobKey, int, str, int]:
-    return (change.key, change.attempt, change.channel, change.after)
-
-
-def _usable(prediction: Prediction | None) -> Prediction | None:
-    """None instead of a prediction that is no finite number: the job keeps the median place."""
-    if prediction is None or not math.isfinite(prediction.mean):
-        return None
-    values = (value for _, value in prediction.quantiles)
-    return prediction if all(map(math.isfinite, values)) else None
-
-
-def settle_interrupted(backend: Backend, journal: Journal, clock: Clock) -> int:
-    """Ask the cluster what became of changes that an interrupted round left open.
-
-    For the one who holds the writer lock only: nobody else's changes are under way then. Returns
-    how many were settled.
-    """
-    entries = journal.unsettled(backend.cluster)
-    if not entries:
-        return 0
-    changes = {e.change.change_id: e.change for e in entries}
-    settled = []
-    for seen in backend.read_back(tuple(changes.values())):
-        state, detail = _judge(changes[seen.change_id], seen)
-        if state is not ChangeState.SENT:
-            settled.append((seen.change_id, state, f"{detail} (looked up later)".strip()))
-    journal.settle(settled, clock())
-    return len(settled)
-
-
-def carry_out(
-    backend: Backend,
-    journal: Journal,
-    round_id: str,
-    changes: Sequence[Change],
-    clock: Clock,
-    on_point: FaultHook = no_faults,
-) -> dict[str, tuple[ChangeState, str]]:
-    """Intent, act, confirm. Returns how each change ended (by change_id)."""
-    if not changes:
-        return {}
-    journal.record(round_id, changes, ChangeState.INTENT, clock())
-    on_point(FaultPoint.INTENT_RECORDED)
-    ended = {c.change_id: (ChangeState.INTENT, "not answered") for c in changes}
-    for start in range(0, len(changes), APPLY_CHUNK):
-        chunk = changes[start : start + APPLY_CHUNK]
-        outcomes = backend.apply(chunk)
-        on_point(FaultPoint.CHUNK_SENT)
-        for o in outcomes:
-            state = ChangeState.SENT if o.accepted else ChangeState.REJECTED
-            ended[o.change_id] = (state, o.error)
-        journal.settle([(o.change_id, *ended[o.change_id]) for o in outcomes], clock())
-    on_point(FaultPoint.ALL_SENT)
-    sent = [c for c in changes if ended[c.change_id][0] is ChangeState.SENT]
-    by_id = {c.change_id: c for c in sent}
-    for seen in backend.read_back(sent):
-        ended[seen.change_id] = _judge(by_id[seen.change_id], seen)
-    journal.settle(
-        [(c.change_id, *ended[c.change_id]) for c in sent],
-        clock(),
-    )
-    on_point(FaultPoint.CONFIRMED)
-    return ended
-
-
-def _judge(change: Change, seen: Readback) -> tuple[ChangeState, str]:
-    if not seen.present:
-        return ChangeState.VOID, "the job no longer waits, or waits anew"
-    if seen.value is None:
-        return ChangeState.SENT, _UNCONFIRMED
-    if seen.value == change.after:
-        return ChangeState.CONFIRMED, ""
-    return ChangeState.VOID, f"Slurm shows {seen.value}"
+def _without(
+    decision: Decision, state: ClusterState, attempts: Collection[tuple[JobKey, int]]
+) -> RankTable:
+    order = RankTable.of(decision.order, state.jobs)
+    rows = {state.jobs.row(key) for key, _ in attempts if key in state.jobs}
+    return order.take(~np.isin(order.rows, list(rows)))

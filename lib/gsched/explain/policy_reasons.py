@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsched.explain.slurm_reasons import explain_reason
+from gsched.explain.words import short_time
 
 _SOURCES = {
     "similar-name": "from {n} similar {jobs} of this user",
@@ -46,6 +47,13 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
         )
     if code.endswith(".no-prediction"):
         return "no prediction: keeps the median place"
+    if code == "starving":
+        return (
+            f"waits for longer than starvation_bound_s ({_span(params.get('bound_s'))}): "
+            "before all jobs that do not"
+        )
+    if code == "scope.several-policies":
+        return f"in partitions of several policies ({params.get('policies')}): median place"
     if code == "clear":
         because = params.get("because")
         return "taken back" + (f": {because}" if because else "")
@@ -58,6 +66,10 @@ def slurm_reason(reason: str) -> str:
     found = explain_reason(reason)
     never = found.code == "DependencyNeverSatisfied"
     return f"can never start: {found.words}" if never else found.words
+
+
+def _span(seconds: Any) -> str:
+    return short_time(seconds) if isinstance(seconds, int) else "?"
 
 
 def _number(value: Any) -> str:

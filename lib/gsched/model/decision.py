@@ -12,13 +12,18 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 """What can be kept in the journal and in a policy's memory."""
 
 
+QUEUES = ("gpu", "cpu")
+"""Jobs with GPUs and jobs without: they compete for different resources."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rank:
     """A pending job's place in the order of its queue.
 
-    `position` counts from 1 among the `of` jobs of `queue` (``gpu`` or ``cpu``). `key` is the
-    policy's own value, smaller first. `level` in [-1, 1] is how far the job is to be moved from
-    the median job (0), +1 = first; a STATIC policy derives it from the job alone.
+    `position` counts from 1 among the `of` jobs of `queue` (one of QUEUES). `key` is the policy's
+    own value, smaller first; of a job that starves it is the time since when it waits. `level` in
+    [-1, 1] is how far the job is to be moved from the median job (0), +1 = first; a STATIC policy
+    derives it from the job alone.
     """
 
     queue: str
@@ -58,7 +63,7 @@ class ActionBase:
 
 @dataclass(frozen=True, slots=True)
 class Grant(ActionBase):
-    """Give a job its GPUs for one lease."""
+    """Give a job its GPUs for one lease of `length_s`; 0 = as long as suits the backend."""
 
     needs: ClassVar[Capability] = Capability.PREEMPT
 
@@ -67,7 +72,7 @@ class Grant(ActionBase):
 
 @dataclass(frozen=True, slots=True)
 class Renew(ActionBase):
-    """Let a job keep its GPUs for one more lease."""
+    """Let a job keep its GPUs for one more lease, also where one is being revoked; see Grant."""
 
     needs: ClassVar[Capability] = Capability.PREEMPT
 
@@ -159,8 +164,10 @@ Action = Grant | Renew | Revoke | Resize | Place | Share | Power | Admit | Refus
 class Decision:
     """A policy's whole answer to one snapshot.
 
-    `memory` comes back at the next decision (JSON values, kept in the journal). `next_wakeup` is
-    when the policy wants to decide again though nothing happened (None = only on events).
+    `order` and `reasons` may be columns (``ranks.RankTable``, ``ranks.ReasonTable``): quick for
+    many jobs. `memory` comes back at the next decision (JSON values, kept in the journal).
+    `next_wakeup` is when the policy wants to decide again though nothing happened (None = only on
+    events).
     """
 
     order: Mapping[JobKey, Rank]

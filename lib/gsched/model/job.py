@@ -197,14 +197,73 @@ class Allocation:
 
 
 class LeaseState(enum.Enum):
-    """States of a lease, in the order in which a live one passes through them."""
+    """States of a lease: those that a revoked one passes through, in order, then the ends.
 
-    GRANTED = "granted"
-    ENDING = "ending"
-    SIGNALLED = "signalled"
-    SAVED = "saved"
-    REQUEUED = "requeued"
-    REGRANTED = "regranted"
+    Each is written down before the act that follows it: ENDING before the signal, SAVED before
+    the requeue. SIGNALLED is what Slurm has accepted, REQUEUED what it has shown.
+    """
+
+    GRANTED = "granted"  # the job has its GPUs, until the end and as long as nobody revokes it
+    ENDING = "ending"  # revoked: the job is to be told
+    SIGNALLED = "signalled"  # it has been told to save
+    SAVED = "saved"  # it has saved, or its grace is over: it is to be requeued
+    REQUEUED = "requeued"  # it waits, in a new attempt
+    REGRANTED = "regranted"  # over: it runs again
+    RENEWED = "renewed"  # over: another lease of the same attempt follows
+    KEPT = "kept"  # over: the revoke was taken back, the job runs on without a lease
+    LAPSED = "lapsed"  # over: the revoke could not be carried out in its time; as KEPT
+    REFUSED = "refused"  # over: Slurm refused to signal or to requeue the job; as KEPT
+    ENDED = "ended"  # over: the job has ended by itself
+    CANCELLED = "cancelled"  # over: somebody has cancelled it
+    VANISHED = "vanished"  # over: Slurm does not know the job any more, nor how it ended
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can follow."""
+        return not _LEASE_WAYS[self]
+
+    @property
+    def can_be_undone(self) -> bool:
+        """Whether a revoke that has come so far can still be taken back.
+
+        As long as the requeue was not sent, that is. A job that was told to save has done so for
+        nothing, but runs on.
+        """
+        return LeaseState.KEPT in _LEASE_WAYS[self]
+
+    def may_become(self, following: LeaseState) -> bool:
+        """Whether `following` can be the next state."""
+        return following in _LEASE_WAYS[self]
+
+
+_JOB_IS_OVER = frozenset({LeaseState.ENDED, LeaseState.CANCELLED, LeaseState.VANISHED})
+_NOT_REVOKED = frozenset({LeaseState.RENEWED, LeaseState.KEPT, LeaseState.LAPSED})
+# Who else may requeue a job: its user, an admin, Slurm itself after a failure of a node.
+_BY_ANOTHER = frozenset({LeaseState.REQUEUED})
+
+_LEASE_WAYS: dict[LeaseState, frozenset[LeaseState]] = {
+    LeaseState.GRANTED: frozenset({LeaseState.ENDING, LeaseState.RENEWED})
+    | _BY_ANOTHER
+    | _JOB_IS_OVER,
+    LeaseState.ENDING: frozenset({LeaseState.SIGNALLED, LeaseState.REFUSED})
+    | _NOT_REVOKED
+    | _BY_ANOTHER
+    | _JOB_IS_OVER,
+    LeaseState.SIGNALLED: frozenset({LeaseState.SAVED}) | _NOT_REVOKED | _BY_ANOTHER | _JOB_IS_OVER,
+    LeaseState.SAVED: frozenset({LeaseState.REQUEUED, LeaseState.REFUSED})
+    | _NOT_REVOKED
+    | _JOB_IS_OVER,
+    LeaseState.REQUEUED: frozenset({LeaseState.REGRANTED}) | _JOB_IS_OVER,
+} | {
+    end: frozenset()
+    for end in (
+        LeaseState.REGRANTED,
+        LeaseState.REFUSED,
+        *_NOT_REVOKED,
+        *_JOB_IS_OVER,
+    )
+}
+"""From each state, those that may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +274,11 @@ class Lease:
     state: LeaseState
     start_time: int
     length_s: int
+
+    @property
+    def end_time(self) -> int:
+        """Epoch second from which on it may be revoked."""
+        return self.start_time + self.length_s
 
 
 class Capability(enum.Enum):
@@ -245,7 +309,8 @@ class JobView:
 
     `tenant` is the Slurm account; `partitions` the ones the job may run in, in its own order.
     `name` is hostile text, as every free field from users. `attained_gpu_s` counts all attempts
-    (None = not known).
+    (None = not known). `restarts` is Slurm's count: a requeue raises it at once, the submit time
+    only when the job has left its nodes.
     """
 
     key: JobKey
@@ -269,6 +334,7 @@ class JobView:
     group: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
     pending_reason: str = ""
+    restarts: int = 0
 
     def exclusion(self, capability: Capability) -> Exclusion | None:
         """The first reason why `capability` must leave this job alone, or None."""

@@ -14,8 +14,10 @@ class Change:
     """One write that the backend would make: `channel` of a job from `before` to `after`.
 
     `before` is what the snapshot showed, None when it could not be read. `change_id` is the
-    idempotency key under which the journal keeps it. `takes_back`: `after` is the value that the
-    job had before gsched's first write, so that nothing of gsched stands once it is confirmed.
+    idempotency key under which the journal keeps it. It is meant for this `attempt` alone, and to
+    be sent up to `valid_until` (epoch; None = always): a process that stood still meanwhile drops
+    it. `takes_back`: `after` is the value that the job had before gsched's first write, so that
+    nothing of gsched stands once it is confirmed.
     """
 
     change_id: str
@@ -26,6 +28,7 @@ class Change:
     after: int
     reason: Reason
     takes_back: bool = False
+    valid_until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,17 @@ class ChangeState(enum.Enum):
     CONFIRMED = "confirmed"  # seen in Slurm
     REJECTED = "rejected"  # Slurm refused it
     VOID = "void"  # the job was gone, or another value had come in the meantime
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the change's end is not known: Slurm may have taken it."""
+        return self in (ChangeState.INTENT, ChangeState.SENT)
+
+    def may_become(self, later: ChangeState) -> bool:
+        """Whether a change in this state can come to another, or be told of again in its own."""
+        if later is self:
+            return True
+        return self.is_open and later not in (ChangeState.INTENT, ChangeState.OBSERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +109,35 @@ class RoundInfo:
     acting: bool
     seq: int
     model_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The daemon that leads a cluster. `fence` rises by one with each that takes over.
+
+    Times are epoch seconds of the database's clock: the server's, SQLite's own host's.
+    """
+
+    fence: int
+    host: str
+    machine_id: str
+    pid: int
+    since: int
+    renewed_at: int
+    ttl_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSpan:
+    """A time in which a daemon ran rounds in one mode by one policy (epoch seconds).
+
+    `end_time` is that of the last round, or where the next span begins without a gap. `writes` are
+    the changes that its rounds sent.
+    """
+
+    mode: str
+    policy: str
+    begin_time: int
+    end_time: int
+    rounds: int
+    writes: int

@@ -10,7 +10,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
@@ -47,12 +47,12 @@ class KnobSpec:
 class Policy(ABC):
     """Base of all policies. Subclasses set the class attributes and implement two methods."""
 
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    requires: ClassVar[frozenset[Capability]]
-    order_kind: ClassVar[OrderKind]
-    needs_prediction: ClassVar[bool] = False
-    knobs: ClassVar[tuple[KnobSpec, ...]] = ()
+    name: str
+    summary: str
+    requires: frozenset[Capability]
+    order_kind: OrderKind
+    needs_prediction: bool = False
+    knobs: tuple[KnobSpec, ...] = ()
 
     def __init__(self, **knobs: float) -> None:
         """Take knob values by name. Raises ValueError for an unknown knob or one out of bounds."""

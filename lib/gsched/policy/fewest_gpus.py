@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue, Reason
+from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability
 from gsched.policy.base import OrderKind, Policy
-from gsched.policy.ranking import SPAN_OCTAVES, job_sizes, rank_by_magnitude
+from gsched.policy.ranking import SPAN_OCTAVES, job_sizes, rank_by_magnitude, reasons_by_queue
 
 if TYPE_CHECKING:
-    from gsched.model.jobtable import FloatColumn, JobTable
+    from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
+    from gsched.model.ranks import RankTable
 
 
 class FewestGpus(Policy):
@@ -33,12 +34,15 @@ class FewestGpus(Policy):
 
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
         """Rank and reason of every reorderable job; does not depend on `now`."""
+        from gsched.model.ranks import ReasonTable
+
         del now
         jobs = state.jobs
         keys = self.static_key(jobs)
         order, kept = rank_by_magnitude(jobs, keys, memory, self.knob_values["span_octaves"])
-        reasons = {
-            key: Reason("fewest-gpus.size", {f"num_{rank.queue}s": int(rank.key)})
-            for key, rank in order.items()
-        }
-        return Decision(order=order, actions=(), reasons=reasons, memory=kept)
+        groups = reasons_by_queue(order, "fewest-gpus.size", _sizes)
+        return Decision(order, (), ReasonTable(jobs, tuple(groups)), kept)
+
+
+def _sizes(queue: str, ranks: RankTable) -> dict[str, IntColumn]:
+    return {f"num_{queue}s": ranks.key.astype("int64")}

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue, Rank, Reason
-from gsched.model.job import Capability, JobKey
+from gsched.model.decision import Decision, JsonValue
+from gsched.model.job import Capability
 from gsched.policy.base import OrderKind, Policy
-from gsched.policy.ranking import order_queues, position_level, rank_rows
+from gsched.policy.ranking import order_queues, position_level, rank_queues, reasons_by_queue
 
 if TYPE_CHECKING:
-    from gsched.model.jobtable import FloatColumn, JobTable
+    from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
+    from gsched.model.ranks import RankTable
 
 
 class Fifo(Policy):
@@ -32,18 +33,21 @@ class Fifo(Policy):
 
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
         """Rank and reason of every reorderable job; needs no memory and no clock."""
+        import numpy as np
+
+        from gsched.model.ranks import ReasonTable
+
         del memory, now
         jobs = state.jobs
         keys = self.static_key(jobs)
-        order: dict[JobKey, Rank] = {}
-        for queue, rows in order_queues(jobs, keys).items():
 
-            def level(position: int, _key: float, of: int = len(rows)) -> float:
-                return position_level(position, of)
+        def levels(_queue: str, ordered: FloatColumn) -> FloatColumn:
+            return position_level(np.arange(1, len(ordered) + 1), len(ordered))
 
-            order |= rank_rows(jobs, keys, queue, rows, level)
-        reasons = {
-            key: Reason("fifo.first-submit", {"first_submit": int(rank.key)})
-            for key, rank in order.items()
-        }
-        return Decision(order=order, actions=(), reasons=reasons, memory={})
+        order = rank_queues(jobs, keys, order_queues(jobs, keys), levels)
+        groups = reasons_by_queue(order, "fifo.first-submit", _submits)
+        return Decision(order, (), ReasonTable(jobs, tuple(groups)), {})
+
+
+def _submits(_queue: str, ranks: RankTable) -> dict[str, IntColumn]:
+    return {"first_submit": ranks.key.astype("int64")}

@@ -7,16 +7,17 @@ A job without a prediction gets no rank: it keeps the median place, so that nobo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue, Rank, Reason
-from gsched.model.job import Capability, JobView, PredictionKind
+from gsched.model.decision import Decision, JsonValue
+from gsched.model.job import Capability
 from gsched.policy.base import OrderKind, Policy
-from gsched.policy.ranking import SPAN_OCTAVES, job_sizes, rank_by_magnitude
+from gsched.policy.ranking import SPAN_OCTAVES, job_sizes, rank_by_magnitude, reasons_by_queue
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, JobTable
+    from gsched.model.ranks import RankTable
 
 
 class Qssf(Policy):
@@ -35,28 +36,23 @@ class Qssf(Policy):
 
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
         """Rank and reason of every reorderable job; does not depend on `now`."""
+        from gsched.model.ranks import ReasonGroup, ReasonTable
+
         del now
         jobs = state.jobs
         keys = self.static_key(jobs)
         order, kept = rank_by_magnitude(jobs, keys, memory, self.knob_values["span_octaves"])
-        views = [jobs.views[row] for row in jobs.select(jobs.reorderable)]
-        reasons = {view.key: _reason(view, order.get(view.key)) for view in views}
-        return Decision(order=order, actions=(), reasons=reasons, memory=kept)
 
+        def params(queue: str, ranks: RankTable) -> dict[str, Any]:
+            rows = ranks.rows
+            return {
+                f"num_{queue}s": jobs.num_gpus[rows] if queue == "gpu" else jobs.num_cpus[rows],
+                "duration_s": jobs.predicted_duration_s[rows],
+                f"{queue}_time_s": ranks.key,
+                "source": jobs.prediction_source[rows],
+                "similar_jobs": jobs.similar_jobs[rows],
+            }
 
-def _reason(job: JobView, rank: Rank | None) -> Reason:
-    prediction = job.prediction(PredictionKind.DURATION)
-    if rank is None or prediction is None:
-        return Reason("qssf.no-prediction")
-    unit = rank.queue
-    count = job.request.gpus.minimum if unit == "gpu" else job.request.num_cpus
-    return Reason(
-        f"qssf.predicted-{unit}-time",
-        {
-            f"num_{unit}s": count,
-            "duration_s": prediction.mean,
-            f"{unit}_time_s": rank.key,
-            "source": prediction.source,
-            "similar_jobs": prediction.similar_jobs,
-        },
-    )
+        unranked = ReasonGroup("qssf.no-prediction", jobs.select(jobs.reorderable), {})
+        groups = reasons_by_queue(order, "qssf.predicted-{queue}-time", params)
+        return Decision(order, (), ReasonTable(jobs, (unranked, *groups)), kept)

@@ -1,4 +1,4 @@
-"""What the ordering policies share: queues, tie-breaking, ranks and levels.
+"""What the ordering policies share: queues, tie-breaking, ranks and levels, all by column.
 
 Jobs with GPUs and jobs without are two queues: they compete for different resources and their
 keys have different units. Ties are broken by first submit time and then by the job's key, so that
@@ -8,18 +8,16 @@ the order of the input rows never matters.
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
-from gsched.model.decision import JsonValue, Rank
-from gsched.model.job import JobKey
+from gsched.model.decision import QUEUES, JsonValue
 from gsched.policy.base import KnobSpec
 
 if TYPE_CHECKING:  # `policy list` reads this module and needs no numpy
-    from gsched.model.jobtable import FloatColumn, JobTable
+    from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
+    from gsched.model.ranks import RankTable, ReasonGroup
 
-QUEUES = ("gpu", "cpu")
 MEMORY_VERSION = 1
 
 RECENTRE_FACTOR = 4.0
@@ -43,83 +41,93 @@ def job_sizes(jobs: JobTable) -> FloatColumn:
     return np.maximum(sizes, 1).astype(np.float64)
 
 
-def order_queues(jobs: JobTable, keys: FloatColumn) -> dict[str, list[int]]:
+def order_queues(jobs: JobTable, keys: FloatColumn) -> dict[str, IntColumn]:
     """By queue: the rows of its reorderable jobs, smallest key first.
 
     Rows without a usable key (NaN, infinite, negative) are in no queue.
     """
-    queues: dict[str, list[int]] = {queue: [] for queue in QUEUES}
-    for row in jobs.select(jobs.reorderable).tolist():
-        if math.isfinite(keys[row]) and keys[row] >= 0:
-            queues["gpu" if jobs.num_gpus[row] > 0 else "cpu"].append(row)
+    import numpy as np
 
-    def place(row: int) -> tuple[float, int, tuple[str, int, int, int, int]]:
-        return float(keys[row]), int(jobs.first_submit[row]), _tie_break(jobs.keys[row])
+    usable = jobs.reorderable & np.isfinite(keys) & (keys >= 0)
+    members = {"gpu": usable & (jobs.num_gpus > 0), "cpu": usable & (jobs.num_gpus <= 0)}
+    queues = {}
+    for queue in QUEUES:
+        rows = jobs.select(members[queue])
+        queues[queue] = rows[np.lexsort((jobs.tie[rows], keys[rows]))]
+    return queues
 
-    return {queue: sorted(rows, key=place) for queue, rows in queues.items()}
 
-
-def rank_rows(
+def rank_queues(
     jobs: JobTable,
     keys: FloatColumn,
-    queue: str,
-    rows: Sequence[int],
-    level: Callable[[int, float], float],
-) -> dict[JobKey, Rank]:
-    """Ranks of the ordered `rows` of one queue; `level` maps (position, key) to [-1, 1]."""
-    return {
-        jobs.keys[row]: Rank(
-            queue=queue,
-            position=position,
-            of=len(rows),
-            key=float(keys[row]),
-            level=level(position, float(keys[row])),
-        )
-        for position, row in enumerate(rows, start=1)
+    queues: Mapping[str, IntColumn],
+    levels: Callable[[str, FloatColumn], FloatColumn],
+) -> RankTable:
+    """Ranks of the ordered rows of each queue; `levels` maps (queue, its keys in order)."""
+    import numpy as np
+
+    from gsched.model.ranks import RankTable
+
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("rows", "queue", "position", "out_of", "key", "level")
     }
+    for queue, rows in queues.items():
+        columns["rows"].append(rows)
+        columns["queue"].append(np.full(len(rows), QUEUES.index(queue), dtype=np.int64))
+        columns["position"].append(np.arange(1, len(rows) + 1))
+        columns["out_of"].append(np.full(len(rows), len(rows), dtype=np.int64))
+        columns["key"].append(keys[rows])
+        columns["level"].append(levels(queue, keys[rows]))
+    return RankTable(jobs, **{name: np.concatenate(parts) for name, parts in columns.items()})
 
 
 def rank_by_magnitude(
     jobs: JobTable, keys: FloatColumn, memory: Mapping[str, JsonValue], span_octaves: float
-) -> tuple[dict[JobKey, Rank], dict[str, JsonValue]]:
+) -> tuple[RankTable, dict[str, JsonValue]]:
     """Ranks whose level depends on the job's own key only, and the memory for the next round.
 
     The level is the distance of the key from the queue's reference in octaves. The reference is
     kept while the queue's median stays near it, so a job's level is fixed once for its life.
     """
     known = _references(memory)
-    order: dict[JobKey, Rank] = {}
-    kept: dict[str, JsonValue] = {}
-    for queue, rows in order_queues(jobs, keys).items():
-        reference = _recentred(known.get(queue), [float(keys[row]) for row in rows])
-        if reference is None:
-            continue
-        kept[queue] = reference
+    queues = order_queues(jobs, keys)
+    found = {queue: _recentred(known.get(queue), keys[rows]) for queue, rows in queues.items()}
+    references = {queue: value for queue, value in found.items() if value is not None}
 
-        def level(_position: int, key: float, centre: float = reference) -> float:
-            return magnitude_level(key, centre, span_octaves)
+    def levels(queue: str, ordered: FloatColumn) -> FloatColumn:
+        return magnitude_level(ordered, references.get(queue, 1.0), span_octaves)
 
-        order |= rank_rows(jobs, keys, queue, rows, level)
+    kept: dict[str, JsonValue] = {**references}
+    order = rank_queues(jobs, keys, queues, levels)
     return order, {"version": MEMORY_VERSION, "reference": kept}
 
 
-def magnitude_level(key: float, reference: float, span_octaves: float) -> float:
+def reasons_by_queue(
+    order: RankTable, code: str, params: Callable[[str, RankTable], Mapping[str, Any]]
+) -> list[ReasonGroup]:
+    """One group of reasons a queue; `code` with the queue in it, `params` (queue, its ranks)."""
+    from gsched.model.ranks import ReasonGroup
+
+    groups = []
+    for number, queue in enumerate(QUEUES):
+        ranks = order.take(order.queue == number)
+        groups.append(ReasonGroup(code.format(queue=queue), ranks.rows, params(queue, ranks)))
+    return groups
+
+
+def magnitude_level(keys: FloatColumn, reference: float, span_octaves: float) -> FloatColumn:
     """+1 for a key `span_octaves` doublings below `reference`, -1 for one as far above."""
-    if key <= 0:
-        return 1.0
-    octaves_below = math.log2(reference) - math.log2(key)  # a quotient could overflow
-    return max(-1.0, min(1.0, octaves_below / span_octaves))
+    import numpy as np
+
+    with np.errstate(divide="ignore"):  # a key of 0 is infinitely far below
+        octaves_below = math.log2(reference) - np.log2(keys)  # a quotient could overflow
+    return np.clip(octaves_below / span_octaves, -1.0, 1.0)
 
 
-def position_level(position: int, of: int) -> float:
+def position_level(positions: IntColumn, of: int) -> FloatColumn:
     """Near +1 for the first of `of`, near -1 for the last, 0 for the middle one."""
-    return 1.0 - 2.0 * (position - 0.5) / of
-
-
-def _tie_break(key: JobKey) -> tuple[str, int, int, int, int]:
-    array_task = -1 if key.array_task is None else key.array_task
-    het_offset = -1 if key.het_offset is None else key.het_offset
-    return key.cluster, key.job_id, array_task, het_offset, key.epoch
+    levels: FloatColumn = 1.0 - 2.0 * (positions - 0.5) / of
+    return levels
 
 
 def _references(memory: Mapping[str, JsonValue]) -> dict[str, float]:
@@ -138,12 +146,13 @@ def _references(memory: Mapping[str, JsonValue]) -> dict[str, float]:
     }
 
 
-def _recentred(reference: float | None, keys: Sequence[float]) -> float | None:
-    """The reference to use: the old one if it still fits, else the median key."""
-    positive = [key for key in keys if key > 0]
-    if not positive:  # nothing to centre on; a queue of zero keys is ranked around 1
-        return reference or (1.0 if keys else None)
-    median = statistics.median(positive)
+def _recentred(reference: float | None, ordered: FloatColumn) -> float | None:
+    """The reference to use: the old one if it still fits, else the median of the rising keys."""
+    positive = ordered[ordered > 0]
+    if not len(positive):  # nothing to centre on; a queue of zero keys is ranked around 1
+        return reference or (1.0 if len(ordered) else None)
+    low, high = float(positive[(len(positive) - 1) // 2]), float(positive[len(positive) // 2])
+    median = low + (high - low) / 2
     if reference is not None and abs(math.log(median / reference)) <= math.log(RECENTRE_FACTOR):
         return reference
     return median

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterator
+import inspect
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gsched.errors import ConfigError
 from gsched.model.job import Capability
 from gsched.policy.base import KnobSpec, OrderKind, Policy
+from gsched.policy.scoped import Scoped
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -22,6 +24,9 @@ POLICIES: dict[str, str] = {
 """Name → ``module:Class`` of the policies that gsched brings along."""
 
 ENTRY_POINT_GROUP = "gsched.policies"
+
+_PLUGIN_HINT = "mend or uninstall the package that provides it"
+_KNOBS_HINT = "see `gsched policy list --json` for knobs and bounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,33 @@ def load(name: str, **knobs: float) -> Policy:
     try:
         return policy_class(**knobs)
     except ValueError as e:
-        raise ConfigError(str(e), "see `gsched policy list --json` for knobs and bounds") from e
+        raise ConfigError(str(e), _KNOBS_HINT) from e
+    except Exception as e:  # a plugin's own constructor
+        raise ConfigError(
+            f"policy {name} cannot be made: {type(e).__name__}: {e}", _PLUGIN_HINT
+        ) from e
+
+
+def load_scoped(default: str, scope: Mapping[str, str], knobs: Mapping[str, float]) -> Policy:
+    """The policy `default`, with those of single partitions that `scope` (partition → name) names.
+
+    Each of them gets those of `knobs` that it has. Raises ConfigError as `load` does, and for a
+    knob that none of them has.
+    """
+    names = dict.fromkeys([default, *scope.values()])
+    if len(names) == 1:
+        return load(default, **knobs)
+    has = {name: {spec.name for spec in _find(name).knobs} for name in names}
+    unknown = sorted(knobs.keys() - set().union(*has.values()))
+    if unknown:
+        raise ConfigError(
+            f"none of the policies {', '.join(names)} has a knob {unknown[0]!r}", _KNOBS_HINT
+        )
+    policies = {
+        name: load(name, **{knob: v for knob, v in knobs.items() if knob in has[name]})
+        for name in names
+    }
+    return Scoped(policies[default], {part: policies[name] for part, name in scope.items()})
 
 
 def check(policy: Policy, capabilities: Collection[Capability]) -> None:
@@ -101,16 +132,23 @@ def _plugins() -> Iterator[EntryPoint]:
 def _load_plugin(entry: EntryPoint) -> type[Policy]:
     try:
         return _as_policy(entry.name, entry.load())
-    except (ImportError, AttributeError, SyntaxError) as e:
+    except ConfigError:
+        raise
+    except Exception as e:  # importing runs code of others, which may raise anything
         raise ConfigError(
-            f"policy plugin {entry.name} ({entry.value}) cannot be loaded: {e}",
-            "mend or uninstall the package that provides it",
+            f"policy plugin {entry.name} ({entry.value}) cannot be loaded: {type(e).__name__}: {e}",
+            _PLUGIN_HINT,
         ) from e
 
 
 def _as_policy(name: str, found: object) -> type[Policy]:
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise ConfigError(f"policy {name} is not a subclass of gsched.policy.base.Policy")
+    told = {"name": str, "summary": str, "requires": frozenset, "order_kind": OrderKind}
+    missing = [what for what, kind in told.items() if not isinstance(getattr(found, what, 0), kind)]
+    if missing or inspect.isabstract(found):
+        what = ", ".join(missing or sorted(found.__abstractmethods__))
+        raise ConfigError(f"policy {name} lacks {what}", _PLUGIN_HINT)
     return found
 
 

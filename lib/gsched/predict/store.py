@@ -36,6 +36,7 @@ MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_PART_BYTES = 512 * 1024 * 1024
 
 _META, _ROLLING, _ENCODER, _TREES = "meta.json", "rolling.json", "encoder.json", "trees.skops"
+_PARTS = frozenset({_ROLLING, _ENCODER, _TREES})
 
 TRUSTED_TYPES = (
     "functools.partial",
@@ -107,7 +108,11 @@ def _decode(data: bytes, path: Path) -> DurationModel:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             meta = _meta(archive, path)
-            parts = {name: _part(archive, name, digest) for name, digest in meta["parts"].items()}
+            parts = {
+                name: _part(archive, name, digest)
+                for name, digest in meta["parts"].items()
+                if name in _PARTS
+            }
         info = _info(meta["info"])
         rolling = RollingEstimator.from_json(_json(parts[_ROLLING]))
         regression = None if info.lam == 1.0 else _regression(parts, info, path)
@@ -178,6 +183,9 @@ def _trees(data: bytes, path: Path) -> HistGradientBoostingRegressor:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from skops.io.exceptions import UntrustedTypesFoundException
 
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:  # skops unpacks whatever size it has
+        if sum(member.file_size for member in archive.infolist()) > MAX_PART_BYTES:
+            raise ValueError(f"unpacked, {_TREES} is larger than {MAX_PART_BYTES} bytes")
     try:
         found = skops.io.loads(data, trusted=list(TRUSTED_TYPES))
     except UntrustedTypesFoundException as e:

@@ -10,11 +10,15 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from gsched.engine.ports import Plan
 from gsched.model.cluster import ClusterState, Delta, NodeView
 from gsched.model.decision import Decision
 from gsched.model.job import Allocation, Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import Change, Outcome, Readback, Standing
+from gsched.model.ranks import RankTable
 
 CHANNEL = "sim-priority"
 _POINTS = 1_000_000  # a level of 1.0 in priority points
@@ -44,9 +48,14 @@ class SimBackend:
         self._arrived = 0
         self._pending: dict[JobKey, int] = {}  # → priority
         self._running: dict[JobKey, Allocation] = {}
+        self._running_views: dict[JobKey, JobView] = {}
         self._ends: list[tuple[int, tuple[int, ...], JobKey]] = []
         self._seq = 0
         self._last: Mapping[JobKey, JobState] = {}
+        self._shown: Mapping[JobKey, int] = {}  # the priorities that the last look showed
+        self._shown_at = 0
+        self._shown_nodes: tuple[NodeView, ...] = ()
+        self._table = JobTable.from_views([])
         self.start_times: dict[JobKey, int] = {}
         for job in self._arrivals:
             if self._placement(job.view, {n.name: n.num_gpus for n in nodes}) is None:
@@ -65,6 +74,7 @@ class SimBackend:
         while self._ends and self._ends[0][0] <= self.now:
             _, _, key = heapq.heappop(self._ends)
             self._release(self._running.pop(key))
+            del self._running_views[key]
         while self._arrived < len(self._arrivals):
             job = self._arrivals[self._arrived]
             if job.view.first_submit > self.now:
@@ -85,6 +95,9 @@ class SimBackend:
                 self._free[node] -= gpus
             del self._pending[key]
             self._running[key] = allocation
+            self._running_views[key] = replace(
+                job.view, state=JobState.RUNNING, allocation=allocation
+            )
             self.start_times[key] = self.now
             heapq.heappush(self._ends, (self.now + job.duration_s, _id(job), key))
             started.append(key)
@@ -103,55 +116,57 @@ class SimBackend:
 
     # -- the port ---------------------------------------------------------------------------
 
-    def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
-        """The present state."""
-        del standing  # tells other hands' values from ours; there is no other hand here
-        self._seq += 1
-        running = [
-            replace(self._jobs[k].view, state=JobState.RUNNING, allocation=a)
-            for k, a in self._running.items()
-        ]
-        pending = [self._jobs[k].view for k in self._pending]
-        nodes = tuple(
+    def look(self) -> None:
+        """Note what is pending and running now."""
+        self._shown = dict(self._pending)
+        views = [*(self._jobs[key].view for key in self._pending), *self._running_views.values()]
+        self._table = JobTable.from_views(views, self._table)
+        self._shown_at = self.now
+        self._shown_nodes = tuple(
             replace(n, gpus_used=n.num_gpus - self._free[name]) for name, n in self._nodes.items()
         )
-        views = [*pending, *running]
-        before, self._last = self._last, {v.key: v.state for v in views}
+
+    def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
+        """The state that the last look showed."""
+        del standing  # tells other hands' values from ours; there is no other hand here
+        self._seq += 1
+        before, self._last = self._last, {v.key: v.state for v in self._table.views}
         return ClusterState(
             cluster=self.cluster,
-            as_of=self.now,
+            as_of=self._shown_at,
             seq=self._seq,
-            nodes=nodes,
+            nodes=self._shown_nodes,
             partitions=(),
             reservations=(),
-            jobs=JobTable.from_views(views),
+            jobs=self._table,
             changed=Delta.between(before, self._last),
         )
 
-    def plan(
-        self,
-        decision: Decision,
-        state: ClusterState,
-        round_id: str,
-    ) -> list[Change]:
+    def looked_up(self, changes: Sequence[Change]) -> list[Readback]:
+        """The priorities as the last look showed them."""
+        return _read(changes, self._shown)
+
+    def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
         """Priorities that differ from the decided levels."""
+        ranks = RankTable.of(decision.order, state.jobs)
+        wanted = np.rint(ranks.level * _POINTS).astype(np.int64).tolist()
         changes = []
-        for key, rank in decision.order.items():
-            after = round(rank.level * _POINTS)
-            before = self._pending[key]
+        for row, after in zip(ranks.rows.tolist(), wanted, strict=True):
+            key = state.jobs.keys[row]
+            before = self._shown[key]
             if after != before:
                 changes.append(
                     Change(
                         change_id=f"{round_id}/{key.slurm_id}",
                         key=key,
-                        attempt=state.jobs.view(key).attempt,
+                        attempt=state.jobs.views[row].attempt,
                         channel=CHANNEL,
                         before=before,
                         after=after,
                         reason=decision.reasons[key],
                     )
                 )
-        return changes
+        return Plan(tuple(changes))
 
     def apply(self, changes: Sequence[Change]) -> list[Outcome]:
         """Set the priorities of jobs that still wait."""
@@ -165,9 +180,7 @@ class SimBackend:
 
     def read_back(self, changes: Sequence[Change]) -> list[Readback]:
         """The priorities as they stand now."""
-        return [
-            Readback(c.change_id, self._pending.get(c.key), c.key in self._pending) for c in changes
-        ]
+        return _read(changes, self._pending)
 
     # -- placement --------------------------------------------------------------------------
 
@@ -184,6 +197,10 @@ class SimBackend:
     def _release(self, allocation: Allocation) -> None:
         for node, gpus in zip(allocation.nodes, allocation.gpus, strict=True):
             self._free[node] += gpus
+
+
+def _read(changes: Sequence[Change], priorities: Mapping[JobKey, int]) -> list[Readback]:
+    return [Readback(c.change_id, priorities.get(c.key), c.key in priorities) for c in changes]
 
 
 def _id(job: SimJob) -> tuple[int, ...]:

@@ -2,55 +2,42 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
-from gsched.errors import GschedError, UsageError
+from gsched.errors import GschedError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
 from gsched.model.history import Batch, Reject
 from gsched.slurm import (
     accounting,
+    actions,
     detail,
     limits,
     live_sacct,
     parse_config,
     parse_node_events,
-    parse_priority,
-    parse_queue,
     split_tasks,
     usage,
 )
 from gsched.slurm.accounting import EVERY_JOB, PLAIN
-from gsched.slurm.failures import is_unknown_job, may_pass
-from gsched.slurm.fields import new_separator
+from gsched.slurm.listings import Listings
 from gsched.slurm.parse_limits import LimitRecord, NodeDemand
 from gsched.slurm.parse_node_events import NodeEvents
 from gsched.slurm.parse_usage import UsageRecord
 from gsched.slurm.patience import Patience, Runner
+from gsched.slurm.privileges import ADMIN_LEVELS, Privilege
 from gsched.slurm.records import (
     AccountingFilter,
     FreeText,
     JobDetail,
     PriorityRow,
     QueueListing,
+    QueueRow,
     SacctForm,
     SlurmConfig,
     UpdateOutcome,
 )
 from gsched.slurm.run import Completed, run
-
-MAX_SITE_FACTOR = 2**31 - 4
-"""Slurm stores SiteFactor with an offset of 2^31; beyond this it takes no value."""
-
-_MOST_IDS = 1000
-_UPDATABLE_ID = re.compile(r"\d{1,10}(?:[_+]\d{1,10})?", re.ASCII)
-
-Privilege = Literal["root", "slurm-user", "admin", "operator", "user"]
-
-
-MAY_ACT: frozenset[Privilege] = frozenset({"root", "slurm-user", "admin", "operator"})
-"""Privileges that let Slurm take a SiteFactor."""
 
 
 class SlurmClient(Protocol):
@@ -69,9 +56,14 @@ class SlurmClient(Protocol):
     ) -> QueueListing:
         """The jobs that slurmctld knows: pending and running, or with those that ended lately.
 
-        In squeue's own order. `with_texts` reads names and comments in the same call: for a view,
-        not for rounds. Without `all_partitions`, jobs of hidden partitions are left out.
+        In squeue's own order. `with_texts` reads names and comments in the same call. Without
+        `all_partitions`, jobs of hidden partitions are left out. What has not changed since the
+        client's last listing of the kind is handed out as the same objects.
         """
+        ...
+
+    def jobs(self, slurm_ids: Sequence[str]) -> tuple[QueueRow, ...]:
+        """These few jobs (``7``, ``7_3``), also when they have ended; unknown ones are absent."""
         ...
 
     def split_tasks(self, raw_ids: Sequence[int]) -> QueueListing:
@@ -86,8 +78,11 @@ class SlurmClient(Protocol):
         """One job in all detail; None when slurmctld knows no job of that number (any more)."""
         ...
 
-    def priorities(self) -> Mapping[int, PriorityRow]:
-        """Pending jobs' priorities by raw id. Held jobs and just released ones are absent."""
+    def priorities(self, raw_ids: Sequence[int] = ()) -> Mapping[int, PriorityRow]:
+        """Pending jobs' priorities by raw id. Held jobs and just released ones are absent.
+
+        Of `raw_ids` alone, where some are named; others may be there as well.
+        """
         ...
 
     def nodes(self) -> tuple[NodeView, ...]:
@@ -122,6 +117,13 @@ class SlurmClient(Protocol):
         """Requeue jobs (``7``, ``7_3``), to wait or to be held; outcomes in the same order.
 
         An id of an array or a het job means all of its parts.
+        """
+        ...
+
+    def signal(self, slurm_id: str, name: str) -> UpdateOutcome:
+        """Send a signal (``USR1``) to the batch shell of one job that runs.
+
+        Raises when it is not known whether it was sent.
         """
         ...
 
@@ -172,7 +174,7 @@ class SlurmClient(Protocol):
         ...
 
     def privilege(self, user: str) -> Privilege:
-        """What `user`, who runs this process, may do on the cluster."""
+        """What `user` may do on the cluster. slurmdbd tells that of others only to operators."""
         ...
 
     def coordinated_accounts(self, user: str) -> frozenset[str]:
@@ -197,6 +199,7 @@ class CommandClient:
         wants no `asks_again`. `runner` runs the commands.
         """
         self._patience = Patience(timeout_s, notify, asks_again=asks_again, runner=runner)
+        self._listings = Listings(self._run)
 
     def _run(self, *argv: str) -> Completed:
         return self._patience.read(argv)
@@ -216,13 +219,11 @@ class CommandClient:
         all_partitions: bool = True,
     ) -> QueueListing:
         """See SlurmClient."""
-        separator = new_separator()
-        chosen = ("--states=all",) if states == "all" else ()
-        hidden = ("-a",) if all_partitions else ()
-        fields = parse_queue.QUEUE_FIELDS + (parse_queue.TEXT_FIELDS if with_texts else ())
-        form = parse_queue.squeue_format(fields, separator)
-        text = self._output("squeue", "-h", *hidden, "--local", "--noconvert", *chosen, "-O", form)
-        return parse_queue.parse_queue(text, separator, with_texts=with_texts)
+        return self._listings.queue(states, with_texts, all_partitions)
+
+    def jobs(self, slurm_ids: Sequence[str]) -> tuple[QueueRow, ...]:
+        """See SlurmClient."""
+        return self._listings.jobs(slurm_ids)
 
     def split_tasks(self, raw_ids: Sequence[int]) -> QueueListing:
         """See SlurmClient."""
@@ -230,30 +231,15 @@ class CommandClient:
 
     def free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
         """See SlurmClient."""
-        if not raw_ids:
-            return {}
-        separator = new_separator()
-        form = parse_queue.squeue_format(parse_queue.FREE_TEXT_FIELDS, separator)
-        # Slurm sends all jobs in any case; -j only thins out what squeue prints.
-        chosen = ("-j", ",".join(map(str, raw_ids))) if len(raw_ids) <= _MOST_IDS else ()
-        answer = self._run("squeue", "-h", "-a", "--local", "--states=all", *chosen, "-O", form)
-        if is_unknown_job(answer.stderr):  # squeue -j fails when its only job is gone
-            return {}
-        texts = parse_queue.parse_free_text(answer.check().stdout, separator)
-        return {raw_id: texts[raw_id] for raw_id in raw_ids if raw_id in texts}
+        return self._listings.free_text(raw_ids)
 
     def job_detail(self, raw_id: int) -> JobDetail | None:
         """See SlurmClient."""
         return detail.job_detail(self._run, raw_id)
 
-    def priorities(self) -> Mapping[int, PriorityRow]:
+    def priorities(self, raw_ids: Sequence[int] = ()) -> Mapping[int, PriorityRow]:
         """See SlurmClient. Empty under PriorityType=priority/basic, which has no factors."""
-        separator = new_separator()
-        form = parse_priority.sprio_format(separator)
-        answer = self._run("sprio", "-h", "--local", "-o", form)
-        if "supported priority plugin" in answer.stderr:
-            return {}
-        return parse_priority.parse_priorities(answer.check().stdout, separator)
+        return self._listings.priorities(raw_ids)
 
     def nodes(self) -> tuple[NodeView, ...]:
         """See SlurmClient."""
@@ -284,25 +270,15 @@ class CommandClient:
 
         Raises when Slurm could not be reached; some values may have been taken by then.
         """
-        if not values:
-            return ()
-        ids = [slurm_id for slurm_id, _ in values]
-        return self._feed(ids, [_update_line(slurm_id, value) for slurm_id, value in values])
+        return actions.set_site_factors(self._patience.once, values)
 
     def requeue(self, slurm_ids: Sequence[str], *, hold: bool = False) -> tuple[UpdateOutcome, ...]:
         """See SlurmClient. One scontrol for all; raises as `set_site_factors` does."""
-        if not slurm_ids:
-            return ()
-        verb = "requeuehold" if hold else "requeue"
-        return self._feed(slurm_ids, [f"{verb} {_checked(slurm_id)}" for slurm_id in slurm_ids])
+        return actions.requeue(self._patience.once, slurm_ids, hold=hold)
 
-    def _feed(self, slurm_ids: Sequence[str], lines: Sequence[str]) -> tuple[UpdateOutcome, ...]:
-        """What one scontrol says to a line for each job. Never sent again: see SlurmClient."""
-        answer = self._patience.once(("scontrol",), "\n".join(lines) + "\n")
-        errors = parse_config.parse_update_errors(answer.stderr)
-        if answer.status != 0 and (may_pass(answer.stderr) or not errors):
-            raise answer.failure()  # some may have been taken: the caller re-reads
-        return tuple(UpdateOutcome(slurm_id, errors.get(slurm_id, "")) for slurm_id in slurm_ids)
+    def signal(self, slurm_id: str, name: str) -> UpdateOutcome:
+        """See SlurmClient. One scancel, which waits while the job is between two states."""
+        return actions.signal(self._patience.once, slurm_id, name)
 
     def accounting(self, since: int, until: int, chosen: AccountingFilter = EVERY_JOB) -> Batch:
         """See SlurmClient. Raises as `accounting_chunks` does."""
@@ -372,8 +348,7 @@ class CommandClient:
         text = self._output(
             "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "format=adminlevel"
         )
-        levels: dict[str, Privilege] = {"Administrator": "admin", "Operator": "operator"}
-        return levels.get(text.strip(), "user")
+        return ADMIN_LEVELS.get(text.strip(), "user")
 
     def coordinated_accounts(self, user: str) -> frozenset[str]:
         """See SlurmClient."""
@@ -382,17 +357,3 @@ class CommandClient:
             "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "withcoord", form
         )
         return frozenset(name for name in text.strip().split(",") if name)
-
-
-def _update_line(slurm_id: str, value: int) -> str:
-    """A line for scontrol's stdin. Raises UsageError for what is no job id or no SiteFactor."""
-    if abs(value) > MAX_SITE_FACTOR:
-        raise UsageError(f"SiteFactor {value} of job {slurm_id} is beyond ±{MAX_SITE_FACTOR}")
-    return f"update jobid={_checked(slurm_id)} sitefactor={int(value)}"
-
-
-def _checked(slurm_id: str) -> str:
-    """The id of one job, for scontrol's stdin, where another line would be another command."""
-    if _UPDATABLE_ID.fullmatch(slurm_id) is None:
-        raise UsageError(f"not a job id: {slurm_id!r}")
-    return slurm_id

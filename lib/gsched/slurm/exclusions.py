@@ -6,7 +6,7 @@ Every rule has a stable code (in the audit, in ``gsched why``, in tests) and a s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gsched.model.job import Capability, Exclusion, JobState
@@ -27,13 +27,22 @@ PROMISES = (Capability.ADMIT,)
 _REQUEUES = (Capability.PREEMPT, Capability.RESIZE)
 
 
+def nobody(_row: QueueRow) -> bool:
+    """No job saves its work when it is told to: there is no way yet to ask gsched for that."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the site decides: `partitions` in scope (empty = all), users and accounts left alone."""
+    """What the site decides: `partitions` in scope (empty = all), users and accounts left alone.
+
+    `saves` says which jobs save their work when they are told to; no other that runs is preempted.
+    """
 
     partitions: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()
+    saves: Callable[[QueueRow], bool] = nobody
 
 
 def exclusions(
@@ -57,6 +66,7 @@ def exclusions(
         *((CHANGES_JOB, why) for why in _others_say(row, priority)),
         *(((Capability.REORDER,), why) for why in _order(is_foreign)),
         *((_REQUEUES, why) for why in _no_requeue(row)),
+        *(((Capability.PREEMPT,), why) for why in _no_checkpoint(row, rules)),
     ]
     return tuple(
         Exclusion(capability, code, detail)
@@ -109,3 +119,8 @@ def _order(is_foreign: bool) -> _Found:
 def _no_requeue(row: QueueRow) -> _Found:
     if not row.can_requeue:
         yield "no-requeue", "submitted with --no-requeue, or the site does not requeue jobs"
+
+
+def _no_checkpoint(row: QueueRow, rules: Rules) -> _Found:
+    if row.state is not JobState.PENDING and not rules.saves(row):
+        yield "no-checkpoint", "its user has not asked for checkpoints"

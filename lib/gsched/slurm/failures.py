@@ -35,6 +35,11 @@ def is_unreachable(stderr: str) -> bool:
     return _NO_SOURCE in stderr or any(text in stderr for text in _GONE)
 
 
+def is_munge(stderr: str) -> bool:
+    """Whether a command says that munge does not work on this host, or on slurmctld's."""
+    return any(text in stderr for text in _MUNGE)
+
+
 def is_unknown_job(stderr: str) -> bool:
     """Whether a command says that slurmctld knows no job of the number asked for (any more)."""
     return "Invalid job id" in stderr
@@ -45,14 +50,14 @@ def may_pass(stderr: str) -> bool:
 
     Not so where the machine has no configuration of Slurm at all, or munge does not work.
     """
-    if any(text in stderr for text in _MUNGE):
+    if is_munge(stderr):
         return False
     return any(text in stderr for text in (*_GONE, *_BUSY))
 
 
 def failure(argv: tuple[str, ...], status: int, stderr: str) -> FailedCommandError:
     """The error that a failed command stands for, with the command, its status and its words."""
-    if any(text in stderr for text in _MUNGE):
+    if is_munge(stderr):
         hint = "does munge work on this host (key, clock)? Try: munge -n | unmunge"
         return SlurmCommandError(argv, status, stderr, hint)
     if is_unreachable(stderr):

@@ -23,12 +23,15 @@ def new_separator() -> str:
 
 
 def split_records(text: str, separator: str, width: int) -> Iterator[list[str]]:
-    """The records of an output as lists of `width` fields; the last one is shorter when cut.
+    """The records of an output as lists of `width` fields; the last one has what there is of it.
 
-    Raises DataError when a record does not begin on a line of its own: fields are missing.
+    Raises DataError when a record does not begin on a line of its own (fields are missing), and
+    when the output does not end as a record does: it was cut short, or is none of Slurm's.
     """
     fields = text.split(separator)
-    fields.pop()  # the line end after the last record
+    rest = fields.pop()  # the line end after the last record
+    if rest != "\n" and (rest or len(fields) % width):
+        raise DataError("output that was cut short")
     for begin in range(0, len(fields), width):
         record = fields[begin : begin + width]
         if begin:

@@ -53,6 +53,7 @@ def to_view(
         allocation=_allocation(row),
         exclusions=exclusions,
         pending_reason=row.reason if row.state is JobState.PENDING else "",
+        restarts=row.restarts,
     )
 
 

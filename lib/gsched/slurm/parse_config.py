@@ -87,6 +87,12 @@ def _node(record: dict[str, str]) -> NodeView:
     )
 
 
+def parse_node_reasons(text: str) -> dict[str, str]:
+    """Why nodes are drained or down, by name, in ``scontrol -o show node``; those alone."""
+    found = {record["NodeName"]: record.get("Reason", "") for record in _records(text, "NodeName")}
+    return {name: reason for name, reason in found.items() if reason}
+
+
 def parse_partitions(text: str) -> tuple[PartitionView, ...]:
     """``scontrol -o show partition``. Raises DataError for a limit or node list that is none."""
     return tuple(
@@ -105,6 +111,12 @@ def parse_partitions(text: str) -> tuple[PartitionView, ...]:
         )
         for record in _records(text, "PartitionName")
     )
+
+
+def parse_partition_numbers(text: str, key: str) -> dict[str, int]:
+    """A whole number of each partition, by name, in ``scontrol -o show partition``."""
+    found = {r["PartitionName"]: r.get(key, "") for r in _records(text, "PartitionName")}
+    return {name: int(value) for name, value in found.items() if value.isdecimal()}
 
 
 def _accounts(text: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from gsched.errors import DataError
@@ -18,6 +19,7 @@ from gsched.model.units import (
     tres_gres,
 )
 from gsched.slurm.fields import parse_time, split_records, time_limit
+from gsched.slurm.line_cache import LineCache
 from gsched.slurm.records import FreeText, QueueListing, QueueRow
 from gsched.slurm.states import parse_state
 
@@ -38,34 +40,69 @@ def squeue_format(fields: Sequence[str], separator: str) -> str:
     return ",".join(f"{field}:{separator}" for field in fields)
 
 
-def parse_queue(text: str, separator: str, *, with_texts: bool = False) -> QueueListing:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One record: a job, with its texts where they were asked for, or why it is none."""
+
+    row: QueueRow | None
+    text: FreeText | None = None
+    problem: str = ""
+    record: str = ""
+
+
+QueueCache = LineCache[_Job]
+"""What was read of the jobs in the last listing."""
+
+
+def queue_cache(*, with_texts: bool = False) -> QueueCache:
+    """An empty one, for listings with texts or without."""
+    return LineCache(_job_with_texts if with_texts else _job)
+
+
+def parse_queue(
+    text: str, separator: str, *, with_texts: bool = False, cache: QueueCache | None = None
+) -> QueueListing:
     """The jobs of ``squeue -h -a -O`` with `QUEUE_FIELDS`. A record in disorder is a reject.
 
-    `with_texts`: `TEXT_FIELDS` were asked for as well.
+    `with_texts`: `TEXT_FIELDS` were asked for as well. With `cache`, rows and texts of records
+    that stood in the listing before are the same objects as then.
     """
-    rows: list[QueueRow] = []
-    texts: dict[int, FreeText] = {}
-    rejects: list[Reject] = []
     width = len(QUEUE_FIELDS) + (len(TEXT_FIELDS) if with_texts else 0)
-    for number, record in enumerate(split_records(text, separator, width), 1):
-        try:
-            row = _queue_row(record[: len(QUEUE_FIELDS)])
-            if with_texts:
-                texts[row.raw_id] = _free_text(record[len(QUEUE_FIELDS) :])
-            rows.append(row)
-        except (DataError, ValueError) as error:
-            rejects.append(Reject("squeue", number, str(error), "|".join(record)))
-    return QueueListing(tuple(rows), tuple(rejects), texts)
+    jobs = (cache or queue_cache(with_texts=with_texts)).values(text, separator, width)
+    return QueueListing(
+        rows=tuple([job.row for job in jobs if job.row is not None]),
+        rejects=tuple(
+            Reject("squeue", number, job.problem, job.record)
+            for number, job in enumerate(jobs, 1)
+            if job.row is None
+        ),
+        texts={job.row.raw_id: job.text for job in jobs if job.row and job.text},
+    )
 
 
-def _free_text(fields: list[str]) -> FreeText:
+def _job(record: Sequence[str]) -> _Job:
+    try:
+        return _Job(_queue_row(record))
+    except (DataError, ValueError) as error:
+        return _Job(None, problem=str(error), record="|".join(record))
+
+
+def _job_with_texts(record: Sequence[str]) -> _Job:
+    try:
+        row = _queue_row(record[: len(QUEUE_FIELDS)])
+        return _Job(row, _free_text(record[len(QUEUE_FIELDS) :]))
+    except (DataError, ValueError) as error:
+        return _Job(None, problem=str(error), record="|".join(record))
+
+
+def _free_text(fields: Sequence[str]) -> FreeText:
     if len(fields) != len(TEXT_FIELDS):
         raise DataError(f"record has {len(fields)} texts instead of {len(TEXT_FIELDS)}")
     name, comment = fields
     return FreeText(name, "" if comment == "(null)" else comment)
 
 
-def _queue_row(record: list[str]) -> QueueRow:
+def _queue_row(record: Sequence[str]) -> QueueRow:
     if len(record) != len(QUEUE_FIELDS):
         raise DataError(f"record has {len(record)} fields instead of {len(QUEUE_FIELDS)}")
     (

@@ -11,6 +11,9 @@ from gsched.model.hostlist import expand
 from gsched.model.job import GpuOption, JobState
 from gsched.model.jobid import TaskRange, TaskSet, parse_tasks
 
+DEFAULT_CRED_EXPIRE_S = 120
+"""cred_expire where AuthInfo does not set it, see slurm.conf(5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
@@ -247,6 +250,16 @@ class SlurmConfig:
     def has_slurmdbd(self) -> bool:
         """Whether slurmdbd keeps this cluster's accounts, so that sacct and sacctmgr answer."""
         return self.get("AccountingStorageType") == "accounting_storage/slurmdbd"
+
+    @property
+    def requeue_wait_s(self) -> int:
+        """Seconds for which Slurm does not start a requeued job again.
+
+        So long a node may still hold the credential of its last start: cred_expire of AuthInfo,
+        and one second more.
+        """
+        text = self.flags("AuthInfo").get("cred_expire", "")
+        return 1 + (int(text) if text.isdecimal() else DEFAULT_CRED_EXPIRE_S)
 
     @property
     def gives_out_memory(self) -> bool:

@@ -17,7 +17,9 @@ from gsched_sql.schema.cluster import node_events, sample_blocks, series
 from gsched_sql.schema.daemon import (
     actions,
     audit_events,
+    daemon_spans,
     ingest_cursors,
+    leaders,
     policy_memory,
     prediction_quantiles,
     predictions,
@@ -57,11 +59,13 @@ __all__ = [
     "audit_events",
     "clusters",
     "conflicts",
+    "daemon_spans",
     "derivations",
     "fairness_entries",
     "ingest_cursors",
     "job_names",
     "jobs",
+    "leaders",
     "lease_events",
     "leases",
     "metadata",
@@ -90,5 +94,5 @@ __all__ = [
     "users",
 ]
 
-REVISION = "0003"
+REVISION = "0004"
 """The alembic revision that these tables are."""

@@ -91,6 +91,7 @@ actions = table(
     Column("reason_code", KeptText, nullable=False, doc="why, for programs"),
     Column("reason_params", KeptText, nullable=False, doc="JSON: the figures of the reason"),
     Column("takes_back", Boolean, nullable=False, doc="whether it undoes gsched's own value"),
+    Column("valid_until", BigInteger, doc="epoch; not sent later than that. NULL: no limit"),
     Column(
         "state",
         String(16),
@@ -162,6 +163,37 @@ audit_events = table(
     Column("from_state", String(16), doc="NULL: it began"),
     Column("to_state", String(16), nullable=False, doc="state"),
     Column("detail", KeptText, nullable=False, doc="why, in words"),
+)
+
+leaders = table(
+    "leaders",
+    "Which daemon leads each cluster. Times are by the database server's clock.",
+    Column("cluster_id", RowId, ForeignKey("clusters.id"), primary_key=True, doc="cluster"),
+    Column(
+        "fence", BigInteger, nullable=False, doc="rises by one with each daemon that takes over"
+    ),
+    Column("host", String(255), nullable=False, doc="name of its host"),
+    Column("machine_id", String(255), nullable=False, doc="/etc/machine-id of its host"),
+    Column("pid", BigInteger, nullable=False, doc="its process there"),
+    Column("since", BigInteger, nullable=False, doc="epoch; when it took over"),
+    Column("renewed_at", BigInteger, nullable=False, doc="epoch; when it was last heard of"),
+    Column("ttl_s", BigInteger, nullable=False, doc="seconds after which another may take over"),
+    Column("released", Boolean, nullable=False, doc="whether it has ended in order"),
+)
+
+daemon_spans = table(
+    "daemon_spans",
+    "Times in which the daemon ran rounds in one mode by one policy.",
+    row_id(),
+    Column("cluster_id", RowId, ForeignKey("clusters.id"), nullable=False, doc="cluster"),
+    Column("mode", String(16), nullable=False, doc="act, observe, frozen, halted, off, control"),
+    Column("policy", String(128), nullable=False, doc="policy"),
+    Column("begin_time", BigInteger, nullable=False, doc="epoch of the first round"),
+    Column("end_time", BigInteger, nullable=False, doc="epoch of the last round"),
+    Column("rounds", BigInteger, nullable=False, doc="rounds"),
+    Column("writes", BigInteger, nullable=False, doc="changes that they sent"),
+    Index("ix_daemon_spans_begin_time", "cluster_id", "begin_time"),
+    Index("ix_daemon_spans_end_time", "cluster_id", "end_time"),
 )
 
 policy_memory = table(

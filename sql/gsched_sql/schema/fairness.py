@@ -8,6 +8,7 @@ from sqlalchemy import (
     Double,
     ForeignKey,
     Index,
+    Integer,
     PrimaryKeyConstraint,
     String,
 )
@@ -23,12 +24,41 @@ leases = table(
     *slot(),
     Column("epoch", BigInteger, nullable=False, doc="first submit time of the job"),
     Column("attempt", BigInteger, nullable=False, doc="submit time of the attempt"),
-    Column("state", String(16), nullable=False, doc="granted, ending, signalled, saved, …"),
+    Column(
+        "state",
+        String(16),
+        nullable=False,
+        doc="granted, ending, signalled, saved, requeued; over: regranted, renewed, kept, lapsed, "
+        "refused, ended, cancelled, vanished",
+    ),
     Column("start_time", BigInteger, nullable=False, doc="epoch"),
     Column("length_s", BigInteger, nullable=False, doc="seconds granted"),
     Column("num_gpus", BigInteger, nullable=False, doc="GPUs granted"),
+    Column(
+        "restarts",
+        Integer,
+        nullable=False,
+        server_default="0",
+        doc="Slurm's restart count of the attempt",
+    ),
+    Column(
+        "state_since",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        doc="epoch of the last transition",
+    ),
+    Column("revoke_id", String(128), doc="idempotency key of the revoke; NULL: none"),
+    Column("grace_s", BigInteger, doc="seconds given to save; NULL: no revoke"),
+    Column("valid_until", BigInteger, doc="epoch; no revoke is begun later. NULL: no revoke"),
+    Column(
+        "beneficiary",
+        KeptText,
+        doc="job for whose good it is revoked, as Slurm spells it; NULL: nobody's, or no revoke",
+    ),
     Index("ix_leases_job", *SLOT, "epoch"),
     Index("ix_leases_start_time", "cluster_id", "start_time"),
+    Index("ix_leases_state", "cluster_id", "state"),
 )
 
 lease_events = table(

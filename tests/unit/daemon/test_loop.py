@@ -1,28 +1,46 @@
-"""The loop around rounds: locks, halt, back-off, fresh predictors, the public answer."""
+"""The loop around rounds: locks, modes, back-off, fresh predictors, reloads, the public answer."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.requests import MemoryRequests
 from support.sim import TruePredictor, job, nodes
 
+from gsched.config.settings import DaemonSettings
+from gsched.daemon import loop as loop_module
+from gsched.daemon.clear import ClearResult
+from gsched.daemon.gate import Gate, Mode
+from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.loop import DaemonLoop, LoopOptions
-from gsched.daemon.query_socket import QuerySocket
+from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts, ReplacedError
+from gsched.daemon.metrics import Metrics
+from gsched.daemon.metrics_gauges import Facts
+from gsched.daemon.notify import Notifier
 from gsched.daemon.requests import RequestBook
+from gsched.daemon.situation import Board
+from gsched.daemon.wishes import Reloaded, Wishes
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundResult, RoundRunner
-from gsched.errors import TryAgainError, UnavailableError
+from gsched.errors import (
+    ConfigError,
+    GschedError,
+    LostLeadershipError,
+    TryAgainError,
+    UnavailableError,
+)
+from gsched.model.job import JobKey
 from gsched.policy.qssf import Qssf
 from gsched.sim.backend import SimBackend
 from gsched.slurm.records import SlurmConfig
@@ -30,46 +48,138 @@ from gsched.slurm.records import SlurmConfig
 JOBS = [job(1, duration_s=400, name="secret"), job(2, duration_s=5)]
 
 
-class Daemon:
-    """A loop over a simulated cluster in a folder of its own; `config` may be changed."""
+class ToldManager(Notifier):
+    """Keeps what the service manager would be told."""
 
-    def __init__(self, folder: Path, acting: bool) -> None:
+    def __init__(self, watchdog_s: float = 0.0) -> None:
+        super().__init__("", watchdog_s)
+        self.messages: list[str] = []
+
+    def _tell(self, message: str) -> bool:
+        self.messages.append(message)
+        return True
+
+
+class Daemon:
+    """A loop over a simulated cluster in a folder of its own; what it works with may be changed.
+
+    It is its own upkeep and lead.
+    """
+
+    def __init__(self, folder: Path, acting: bool, watchdog_s: float = 0.0) -> None:
         self.backend = SimBackend("c", nodes(), JOBS)
         self.backend.advance()
-        self.journal = MemoryJournal()
         self.config: dict[str, str] = {}
-        self.upkeep: Callable[[int], Predictor | None] = lambda _: None
+        self.fresh: Callable[[], Predictor | None] = lambda: None
+        self.renewing: Callable[[], None] = lambda: None
+        self.reloading: Callable[[], Reloaded] = lambda: Reloaded((), ())
+        self.taken_back: list[ClearResult] = []
+        self.refused_back: tuple[tuple[JobKey, str], ...] = ()
+        self.spans: list[tuple[str, str, int]] = []
+        self.kept_rounds = 0
+        self.now = 1_795_000_000
         numbers = itertools.count()
         self.runner = RoundRunner(
             self.backend,
             Qssf(),
-            self.journal,
+            MemoryJournal(),
             TruePredictor(JOBS),
             lambda: self.backend.now,
             lambda: f"r{next(numbers)}",
+            extra=lambda: {"inversions": {"qos": 1, "fairshare": 0, "pairs": 3}},
         )
         self.state_dir = StateDir(folder)
         self.status = folder / "status.json"
-        self.loop = DaemonLoop(
-            self.runner,
-            self.state_dir,
-            lambda: SlurmConfig(self.config),
-            LoopOptions(acting, 0.01, self.status),
-            lambda at: self.upkeep(at),
-            lambda: self.backend.now,
-            RequestBook(MemoryRequests()),
+        self.settings = replace(DaemonSettings(), kill_switch=folder / "off")
+        self.manager = ToldManager(watchdog_s)
+        self.wishes = Wishes()
+        self.listeners: dict[str, KeptListener] = {}
+        mode = Mode.ACT if acting else Mode.OBSERVE
+        self.gate = Gate(acting, self.settings, self.state_dir)
+        self.metrics = Metrics(folder)
+        parts = LoopParts(
+            runner=self.runner,
+            gate=self.gate,
+            state_dir=self.state_dir,
+            requests=RequestBook(MemoryRequests()),
+            clock=lambda: self.now,
+            read_config=lambda: SlurmConfig(self.config),
+            upkeep=self,
+            lead=self,
+            take_back=self.take_back,
+            reload=lambda: self.reloading(),
+            wishes=self.wishes,
+            board=Board(self.now, mode),
+            notifier=self.manager,
+            metrics=self.metrics,
+            facts=lambda: Facts(cluster="c", policy="qssf"),
+            listeners=self.listeners,
         )
+        self.loop = DaemonLoop(parts, LoopOptions(acting, 0.01, self.status))
+
+    # -- upkeep and lead ------------------------------------------------------------------------
+
+    def before(self, config: SlurmConfig) -> Predictor | None:
+        return self.fresh()
+
+    def after(self) -> None:
+        self.kept_rounds += 1
+
+    def renew(self) -> None:
+        self.renewing()
+
+    def note(self, mode: str, policy: str, writes: int) -> None:
+        self.spans.append((mode, policy, writes))
+
+    def take_back(self) -> ClearResult:
+        result = ClearResult((), (), self.refused_back, ())
+        self.taken_back.append(result)
+        return result
+
+    # -- looking --------------------------------------------------------------------------------
 
     def order(self) -> list[int]:
         return [key.job_id for key in self.backend.pending_order()]
 
-    def answer(self) -> dict[str, object]:
+    def answer(self) -> dict[str, Any]:
         return dict(json.loads(self.status.read_text()))
+
+    def run(self, rounds: int, between: Callable[[int], None] = lambda _: None) -> None:
+        """So many good rounds; `between` is called after each but the last."""
+        counted = itertools.count(1)
+
+        def after_round(_: RoundResult) -> None:
+            number = next(counted)
+            if number == rounds:
+                self.wishes.end()
+            else:
+                between(number)
+
+        self.loop.run(after_round)
+
+
+@contextmanager
+def daemon_in(folder: Path, acting: bool, watchdog_s: float = 0.0) -> Iterator[Daemon]:
+    made = Daemon(folder, acting, watchdog_s)
+    try:
+        yield made
+    finally:
+        made.wishes.close()
 
 
 @pytest.fixture
-def acting(tmp_path: Path) -> Daemon:
-    return Daemon(tmp_path, acting=True)
+def acting(tmp_path: Path) -> Iterator[Daemon]:
+    with daemon_in(tmp_path, acting=True) as made:
+        yield made
+
+
+@pytest.fixture
+def observer(tmp_path: Path) -> Iterator[Daemon]:
+    with daemon_in(tmp_path, acting=False) as made:
+        yield made
+
+
+# -- one round -----------------------------------------------------------------------------------
 
 
 def test_acting_takes_the_writers_lock(acting: Daemon) -> None:
@@ -80,8 +190,7 @@ def test_acting_takes_the_writers_lock(acting: Daemon) -> None:
     assert acting.order() == [2, 1]
 
 
-def test_observing_needs_no_lock_and_settles_nothing(tmp_path: Path) -> None:
-    observer = Daemon(tmp_path, acting=False)
+def test_observing_needs_no_lock_and_settles_nothing(observer: Daemon) -> None:
     with observer.state_dir.writing():
         observer.loop.once()
     assert observer.order() == [1, 2]
@@ -92,15 +201,32 @@ def test_the_halt_is_looked_up_under_the_lock(acting: Daemon) -> None:
     assert acting.loop.once().info.acting is False
     assert acting.order() == [1, 2]
     assert acting.answer()["halted"] == "by a test"
+    assert (acting.answer()["mode"], acting.answer()["why"]) == ("halted", "by a test")
     acting.state_dir.lift_halt()
     assert acting.loop.once().info.acting is True
 
 
+def test_the_kill_switch_takes_back_once_and_lets_go_on_after_it(acting: Daemon) -> None:
+    acting.loop.once()
+    acting.settings.kill_switch.write_text("who\n")
+    acting.refused_back = ((JobKey("c", 1), "Slurm is away"),)
+    assert acting.loop.once().info.acting is False
+    acting.refused_back = ()
+    acting.loop.once()  # what was refused is tried again
+    acting.loop.once()
+    assert len(acting.taken_back) == 2
+    assert acting.answer()["mode"] == "off"
+    acting.settings.kill_switch.unlink()
+    assert acting.loop.once().info.acting is True
+    assert [mode for mode, _, _ in acting.spans] == ["act", "off", "off", "off", "act"]
+    assert acting.spans[0] == ("act", "qssf", 2)
+
+
 def test_a_new_predictor_is_used_from_this_round_on(acting: Daemon) -> None:
     newer = TruePredictor(JOBS, "newer")
-    acting.upkeep = lambda _: newer
+    acting.fresh = lambda: newer
     assert acting.loop.once().info.model_id == "newer"
-    acting.upkeep = lambda _: None
+    acting.fresh = lambda: None
     assert acting.loop.once().info.model_id == "newer"
 
 
@@ -108,77 +234,39 @@ def test_the_public_answer_shows_no_names_and_no_jobs_where_slurm_hides_them(
     acting: Daemon,
 ) -> None:
     acting.loop.once()
-    assert set(acting.answer()["jobs"]) == {"1", "2"}  # type: ignore[call-overload]
+    assert set(acting.answer()["jobs"]) == {"1", "2"}
     assert "secret" not in acting.status.read_text()
+    assert acting.answer()["summary"]["inversions"] == {"qos": 1, "fairshare": 0, "pairs": 3}
     acting.config["PrivateData"] = "accounts,jobs"  # changed while the daemon runs
     acting.loop.once()
     assert acting.answer()["jobs"] == {}
     assert acting.answer()["private"] is True
 
 
-def test_failed_rounds_back_off_and_end_nothing(
-    acting: Daemon, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    waits: list[float] = []
-    hurries: list[bool] = []
-    outcomes: Iterator[bool] = iter([False, False, True, False, True])
-
-    def upkeep(_at: int) -> None:
-        if not next(outcomes):
-            raise UnavailableError("slurmctld is away")
-
-    def pause(seconds: float, may_hurry: bool) -> None:
-        waits.append(round(seconds, 6))
-        hurries.append(may_hurry)
-        if len(waits) == 5:
-            acting.loop.end()
-
-    acting.upkeep = upkeep  # type: ignore[assignment]
-    monkeypatch.setattr(acting.loop, "_pause", pause)
-    good: list[RoundResult] = []
-    with caplog.at_level("INFO"), suppress(StopIteration):
-        acting.loop.run(good.append)
-    assert waits == [0.01, 0.02, 0.01, 0.01, 0.01]
-    assert hurries == [False, False, True, False, True]  # nobody hurries a Slurm that is away
-    assert len(good) == 2
-    assert caplog.text.count("round failed") == 3
-    assert caplog.text.count("rounds succeed again") == 2
+def test_a_steady_queue_is_told_from_what_was_told_before(observer: Daemon) -> None:
+    observer.loop.once()
+    first = observer.loop.bulletin
+    observer.loop.once()
+    assert observer.loop.bulletin is not None
+    assert first is not None
+    assert observer.loop.bulletin.answers is first.answers
+    observer.loop.parts.runner.predictor = TruePredictor([JOBS[0], JOBS[1]], "another")
+    observer.loop.once()
+    assert observer.loop.bulletin.answers is not first.answers
 
 
-def test_somebody_in_a_hurry_brings_the_next_round_forward(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    daemon = Daemon(tmp_path, acting=False)
-    patient = replace(daemon.loop.options, interval_s=3600.0)
-    daemon.loop.options = patient
-    monkeypatch.setattr("gsched.daemon.loop.EARLY_ROUND_S", 0.1)
-    rounds: list[float] = []
-
-    def after_round(_: RoundResult) -> None:
-        rounds.append(time.monotonic())
-        daemon.loop.hurry()
-        if len(rounds) == 4:
-            daemon.loop.end()
-
-    daemon.loop.run(after_round)  # three hours, did nobody hurry
-    gaps = [after - before for before, after in itertools.pairwise(rounds)]
-    assert min(gaps) > 0.05  # however often they ask
-
-
-def test_a_query_socket_that_cannot_be_opened_stops_no_round(
-    acting: Daemon, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listener_that_cannot_be_opened_stops_no_round(acting: Daemon) -> None:
     is_taken = True
 
-    class Server:
-        @contextmanager
-        def listening(self, address: str) -> Iterator[str]:
-            if is_taken:
-                raise UnavailableError(f"cannot listen at {address}: Address already in use")
-            yield address
+    @contextmanager
+    def listening() -> Iterator[str]:
+        if is_taken:
+            raise UnavailableError("cannot listen at h:1: Address already in use")
+        yield "h:1"
 
-    acting.loop.query_socket = QuerySocket(Server(), "h:1")  # type: ignore[arg-type]
-    with acting.loop.query_socket.kept():
+    kept = KeptListener("query socket", listening)
+    acting.listeners["query"] = kept
+    with kept.kept():
         acting.loop.once()
         problem = "cannot listen at h:1: Address already in use"
         assert (acting.answer()["query_address"], acting.answer()["query_problem"]) == ("", problem)
@@ -187,8 +275,198 @@ def test_a_query_socket_that_cannot_be_opened_stops_no_round(
         assert (acting.answer()["query_address"], acting.answer()["query_problem"]) == ("h:1", "")
 
 
-def test_the_end_interrupts_a_pause(tmp_path: Path) -> None:
-    daemon = Daemon(tmp_path, acting=False)
-    daemon.loop.options = replace(daemon.loop.options, interval_s=3600.0)
-    daemon.loop.run(lambda _: threading.Timer(0.05, daemon.loop.end).start())
-    assert daemon.loop.bulletin is not None
+# -- round after round ---------------------------------------------------------------------------
+
+
+def test_failed_rounds_back_off_and_end_nothing(
+    acting: Daemon, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits: list[float] = []
+    hurries: list[bool] = []
+    problems: list[tuple[int, str]] = []
+    outcomes: Iterator[bool] = iter([False, False, True, False, True])
+
+    def fresh() -> None:
+        if not next(outcomes):
+            raise UnavailableError("slurmctld is away")
+
+    def pause(seconds: float, may_hurry: bool) -> None:
+        waits.append(round(seconds, 6))
+        hurries.append(may_hurry)
+        now = acting.loop.parts.board.now
+        problems.append((now.failures, now.problem))
+        if len(waits) == 5:
+            acting.wishes.end()
+
+    acting.fresh = fresh  # type: ignore[assignment]
+    monkeypatch.setattr(acting.loop, "_pause", pause)
+    good: list[RoundResult] = []
+    with caplog.at_level("INFO"), suppress(StopIteration):
+        acting.loop.run(good.append)
+    assert waits == [0.01, 0.02, 0.01, 0.01, 0.01]
+    assert hurries == [False, False, True, False, True]  # nobody hurries a Slurm that is away
+    away = "slurmctld is away"
+    assert problems == [(1, away), (2, away), (0, ""), (1, away), (0, "")]
+    assert len(good) == 2
+    assert caplog.text.count("round failed") == 3
+    assert caplog.text.count("rounds succeed again") == 2
+    assert "STATUS=acting; 2 rounds failed: slurmctld is away" in acting.manager.messages
+    errors = acting.loop.parts.board.document(trusted=True)["last_errors"]
+    assert [e["message"] for e in errors] == [away] * 3
+    assert acting.loop.parts.board.document(trusted=False)["last_errors"] is None
+    text = acting.metrics.text().decode()
+    assert 'gsched_rounds_total{mode="act",outcome="unavailable"} 3.0' in text
+    assert 'gsched_rounds_total{mode="act",outcome="succeeded"} 2.0' in text
+
+
+def test_somebody_in_a_hurry_brings_the_next_round_forward(
+    observer: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer.loop.options = replace(observer.loop.options, interval_s=3600.0)
+    monkeypatch.setattr(loop_module, "EARLY_ROUND_S", 0.1)
+    rounds: list[float] = [time.monotonic()]
+
+    def between(_: int) -> None:
+        rounds.append(time.monotonic())
+        observer.wishes.hurry()
+
+    observer.run(4, between)  # three hours, did nobody hurry
+    gaps = [after - before for before, after in itertools.pairwise(rounds[1:])]
+    assert min(gaps) > 0.05  # however often they ask
+
+
+def test_the_end_interrupts_a_pause(observer: Daemon) -> None:
+    observer.loop.options = replace(observer.loop.options, interval_s=3600.0)
+    observer.loop.run(lambda _: threading.Timer(0.05, observer.wishes.end).start())
+    assert observer.loop.bulletin is not None
+
+
+def test_who_has_lost_the_lead_does_nothing_more(acting: Daemon) -> None:
+    def lost() -> None:
+        raise LostLeadershipError("host b leads")
+
+    acting.renewing = lost
+    with pytest.raises(LostLeadershipError):
+        acting.loop.run(lambda _: None)
+    assert acting.order() == [1, 2]
+    assert acting.spans == []
+
+
+def test_a_database_that_was_replaced_is_opened_anew(acting: Daemon) -> None:
+    def replaced() -> None:
+        raise ReplacedError("the history database is another one")
+
+    acting.fresh = replaced  # type: ignore[assignment]
+    acting.loop.run(lambda _: pytest.fail("no round is good"))
+    assert acting.wishes.ended is False  # whoever has opened the loop opens it again
+
+
+def test_the_kill_switch_does_not_wait_for_the_next_round(
+    acting: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acting.loop.options = replace(acting.loop.options, interval_s=3600.0)
+    monkeypatch.setattr(loop_module, "_LOOK_S", 0.02)
+    acting.run(2, lambda _: acting.settings.kill_switch.touch())
+    assert len(acting.taken_back) == 1
+
+
+def test_rounds_follow_the_monotonic_clock_whatever_the_other_one_does(acting: Daemon) -> None:
+    def step(number: int) -> None:
+        acting.now += -86400 if number % 2 else 3 * 86400
+
+    began = time.monotonic()
+    acting.run(5, step)
+    assert time.monotonic() - began < 60
+    assert len(acting.spans) == 5
+
+
+def test_the_watchdog_is_fed_by_the_loop_and_by_nothing_else(tmp_path: Path) -> None:
+    with daemon_in(tmp_path, False, watchdog_s=0.15) as daemon:
+        daemon.loop.options = replace(daemon.loop.options, interval_s=0.6)
+        daemon.run(2)
+        fed = daemon.manager.messages.count("WATCHDOG=1")
+        assert fed >= 2 * 2 + 0.6 / 0.15  # in rounds, and all the time between them
+    with daemon_in(tmp_path, False, watchdog_s=30.0) as daemon:
+        seen = []
+
+        def stuck() -> None:
+            seen.append(daemon.manager.messages.count("WATCHDOG=1"))
+            daemon.wishes.wait(0.2)
+            seen.append(daemon.manager.messages.count("WATCHDOG=1"))
+
+        daemon.fresh = stuck  # type: ignore[assignment]
+        daemon.run(1)
+        assert seen[0] == seen[1]
+
+
+def test_metrics_are_written_after_failed_rounds_too(acting: Daemon, tmp_path: Path) -> None:
+    path = tmp_path / "gsched.prom"
+    acting.loop.options = replace(acting.loop.options, metrics_file=path)
+
+    def fail_once() -> None:
+        acting.fresh = lambda: None
+        raise UnavailableError("slurmctld is away")
+
+    acting.fresh = fail_once  # type: ignore[assignment]
+    seen = []
+    acting.run(2, lambda _: seen.append(path.read_text()))
+    assert 'outcome="unavailable"} 1.0' in seen[0]
+    assert os.stat(path).st_mode & 0o777 == 0o644  # noqa: PTH116
+
+
+# -- reloads -------------------------------------------------------------------------------------
+
+
+def reload_in_thread(daemon: Daemon) -> tuple[threading.Thread, list[Reloaded | GschedError]]:
+    found: list[Reloaded | GschedError] = []
+
+    def ask() -> None:
+        try:
+            found.append(daemon.wishes.reload_and_wait(30))
+        except GschedError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread, found
+
+
+def test_a_reload_is_done_at_once_and_told_to_who_asked(observer: Daemon) -> None:
+    observer.loop.options = replace(observer.loop.options, interval_s=3600.0)
+    done = Reloaded(("daemon.policy",), ("daemon.socket",))
+    observer.reloading = lambda: done
+    asked = []
+    observer.run(2, lambda _: asked.append(reload_in_thread(observer)))
+    thread, found = asked[0]
+    thread.join()
+    assert found == [done]
+    told = observer.manager.messages
+    reloading = next(i for i, m in enumerate(told) if m.startswith("RELOADING=1\nMONOTONIC_USEC="))
+    assert told.index("READY=1") > reloading
+    assert observer.loop.parts.board.now.needs_restart == ("daemon.socket",)
+
+
+def test_a_broken_configuration_changes_nothing_and_is_said_everywhere(
+    observer: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> Reloaded:
+        raise ConfigError("gsched.toml: is not valid TOML")
+
+    observer.reloading = broken
+    asked = []
+    observer.run(2, lambda _: asked.append(reload_in_thread(observer)))
+    thread, found = asked[0]
+    thread.join()
+    assert isinstance(found[0], ConfigError)
+    document = observer.loop.parts.board.document(trusted=True)
+    assert document["config_problem"] == "gsched.toml: is not valid TOML"
+    assert document["config_in_force"] is False
+    assert "new configuration refused, the former one stays in force" in caplog.text
+    line = "STATUS=observing; new configuration not in force: gsched.toml: is not valid TOML"
+    assert any(message.startswith(line) for message in observer.manager.messages)
+
+
+def test_a_reload_that_a_round_keeps_waiting_is_put_off(observer: Daemon) -> None:
+    with pytest.raises(TryAgainError, match="in the middle of a round"):
+        observer.wishes.reload_and_wait(0.01)
+    assert observer.wishes.wants_reload is True

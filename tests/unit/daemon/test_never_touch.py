@@ -13,7 +13,7 @@ import pytest
 from support.slurm_bench import Bench
 
 import gsched.slurm.exclusions as exclusions_module
-from gsched.app.run_daemon import NoPredictor
+from gsched.app.daemon_upkeep import NoPredictor
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.round import RoundRunner
 from gsched.model.cluster import ClusterState
@@ -75,7 +75,7 @@ EXCLUDED: dict[str, dict[str, Any]] = {
     "manual-priority": {},
     "foreign-site-factor": {},
 }
-"""Every code of the list (but no-requeue, which bars no reordering) → a job that it is about."""
+"""Every code of the list (but no-requeue and no-checkpoint, which bar no reordering) → a job that it is about."""
 
 
 @pytest.mark.parametrize("code", EXCLUDED)
@@ -116,4 +116,4 @@ def test_whatever_a_policy_says_an_excluded_job_is_not_touched(code: str) -> Non
 
 def test_the_table_above_is_the_whole_list() -> None:
     source = inspect.getsource(exclusions_module)
-    assert {*EXCLUDED, "no-requeue"} == set(re.findall(r'yield "([a-z-]+)"', source))
+    assert {*EXCLUDED, "no-requeue", "no-checkpoint"} == set(re.findall(r'yield "([a-z-]+)"', source))

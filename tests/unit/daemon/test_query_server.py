@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 from gsched.config.settings import DaemonSettings
-from gsched.daemon import query_server
+from gsched.daemon import bounded_server
+from gsched.daemon.bounded_server import MAX_CONNECTIONS
+from gsched.daemon.lines import read_line
+from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.query_client import QueryClient
 from gsched.daemon.query_protocol import (
     MAX_JOBS,
@@ -23,13 +26,11 @@ from gsched.daemon.query_protocol import (
     Question,
     answer_payload,
     read_answer,
-    read_line,
     read_question,
 )
 from gsched.daemon.query_rates import BURST, PER_S, AskerRates
-from gsched.daemon.query_server import MAX_CONNECTIONS, QueryServer
-from gsched.daemon.query_socket import QuerySocket
-from gsched.daemon.status_file import Bulletin
+from gsched.daemon.query_server import QueryServer
+from gsched.daemon.status_file import Bulletin, JobAnswers
 from gsched.errors import (
     ConfigError,
     DataError,
@@ -72,8 +73,10 @@ class Office:
     def __init__(self, private: bool = False) -> None:
         self.bulletin: Bulletin | None = Bulletin(
             HEAD,
-            {"7": {"submit_time": 70}, "8": {"submit_time": 80}, "9_3": {"submit_time": 93}},
-            {"7": "games", "8": "news", "9_3": "games"},
+            JobAnswers(
+                {"7": {"submit_time": 70}, "8": {"submit_time": 80}, "9_3": {"submit_time": 93}},
+                {"7": "games", "8": "news", "9_3": "games"},
+            ),
             private,
         )
         self.hurries = 0
@@ -199,7 +202,7 @@ def test_what_makes_no_sense_gets_no_answer(
 def test_those_who_say_nothing_are_hung_up_on_and_take_no_more_than_the_places(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(bounded_server, "QUESTION_TIMEOUT_S", 0.5)
     with office.opened() as address, ExitStack() as open_ones:
         host, port = address.split(":")
         silent = [
@@ -217,7 +220,9 @@ def test_those_who_say_nothing_are_hung_up_on_and_take_no_more_than_the_places(
 def test_a_flood_of_silent_ones_shuts_nobody_out(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 3600.0)  # they do not go by themselves
+    monkeypatch.setattr(
+        bounded_server, "QUESTION_TIMEOUT_S", 3600.0
+    )  # they do not go by themselves
     with office.opened() as address, ExitStack() as open_ones:
         host, port = address.split(":")
         for number in range(3 * MAX_CONNECTIONS):
@@ -292,7 +297,7 @@ def test_of_many_own_jobs_the_waiting_ones_come_first() -> None:
         for n in range(2 * MAX_OWN_JOBS)
     }
     office = Office()
-    office.bulletin = Bulletin(HEAD, jobs, dict.fromkeys(jobs, "games"), True)
+    office.bulletin = Bulletin(HEAD, JobAnswers(jobs, dict.fromkeys(jobs, "games")), True)
     with office.opened() as address:
         munge = StandInMunge(GAMES)
         client = QueryClient(address, munge, frozenset({ROOT}))  # type: ignore[arg-type]
@@ -318,7 +323,7 @@ class OnceThrough(dict[str, Any]):
 def test_a_question_does_not_go_through_all_jobs() -> None:
     jobs = OnceThrough({"7": {"submit_time": 70}, "9_3": {"submit_time": 93}})
     office = Office(private=True)
-    office.bulletin = Bulletin(HEAD, jobs, {"7": "games", "9_3": "games"}, True)
+    office.bulletin = Bulletin(HEAD, JobAnswers(jobs, {"7": "games", "9_3": "games"}), True)
     jobs.is_closed = True
     with office.opened() as address:
         unknown = [str(n) for n in range(100, 100 + MAX_JOBS - 2)]
@@ -336,25 +341,25 @@ def test_what_was_not_answered_is_counted_and_told_once_a_minute(
         caplog.clear()
         return found
 
-    office.server.refuse("first")
+    office.server.refusals.count("first")
     assert told() == ["1 question not answered: first"]
-    office.server.refuse("second")
-    office.server.refuse("third")
-    office.server.report()
+    office.server.refusals.count("second")
+    office.server.refusals.count("third")
+    office.server.refusals.report()
     assert told() == []
     clock[0] += 61
-    office.server.report()
+    office.server.refusals.report()
     assert told() == ["2 questions not answered, the last one: third"]
-    office.server.report()
+    office.server.refusals.report()
     assert told() == []
 
 
 def test_what_was_counted_is_told_without_another_refusal(
     office: Office, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    office.server.refuse("first")
-    office.server.refuse("second")
-    monkeypatch.setattr(query_server, "_LOG_INTERVAL_S", 0.0)
+    office.server.refusals.count("first")
+    office.server.refusals.count("second")
+    monkeypatch.setattr(bounded_server, "_LOG_INTERVAL_S", 0.0)
     with office.opened():
         wait_for(lambda: "1 question not answered: second" in caplog.text, "the log to tell")
 
@@ -367,7 +372,7 @@ def test_a_port_in_use_is_tried_again_and_said_once(
 ) -> None:
     with ExitStack() as other:
         address = other.enter_context(Office().opened())
-        kept = QuerySocket(office.server, address)
+        kept = KeptListener("query socket", lambda: office.server.listening(address))
         with kept.kept():
             kept.keep()
             assert kept.address == ""
@@ -384,7 +389,7 @@ def test_a_port_in_use_is_tried_again_and_said_once(
 
 
 def test_bytes_that_drip_do_not_prolong_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_server, "QUESTION_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(bounded_server, "QUESTION_TIMEOUT_S", 0.3)
     with office.opened() as address:
         host, port = address.split(":")
         with socket.create_connection((host, int(port)), timeout=10) as connection:

@@ -124,8 +124,26 @@ def test_a_reused_id_is_another_job(desk: Desk) -> None:
     assert desk.look("", replace(KEY, epoch=9000)) == Wants()
 
 
+def test_it_is_told_whether_somebody_asks_for_something_else(desk: Desk) -> None:
+    def is_news(comment: str) -> bool:
+        return desk.book.look([Sighting(KEY, "ann", comment)], desk.now)
+
+    assert [is_news(c) for c in ("", "gs1{none}", "gs1{none}", "gs1{bad", "gs1{share}")] == [
+        False, True, False, False, True,
+    ]  # fmt: skip
+    desk.reopen()
+    assert is_news("")  # another process asked for it
+
+
+def test_a_task_keeps_what_its_array_asked_for_while_the_array_is_gone(desk: Desk) -> None:
+    task = replace(KEY, array_task=3)
+    desk.look("gs1{none}")
+    desk.book.keep_only([task])
+    assert desk.book.wants(task) == Wants(opt_out=True)
+
+
 def test_jobs_that_left_are_forgotten_here_but_not_in_the_store(desk: Desk) -> None:
     desk.look("gs1{none}")
-    desk.book.look([], 2100)
+    desk.book.keep_only([])
     assert desk.book.of(KEY) is None
     assert desk.look("") == Wants(opt_out=True)

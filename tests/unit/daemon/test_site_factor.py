@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,25 +33,34 @@ def test_the_admins_numbers_win() -> None:
     assert scale_for(SlurmConfig(GOOD), settings) == SiteFactorScale(300, 10, 20)
 
 
-@given(levels, levels, st.integers(1, 10**6), st.integers(1, 1000))
+@given(st.lists(levels, min_size=2), st.integers(1, 10**6), st.integers(1, 1000))
 def test_values_are_centred_monotone_bounded_and_quantised(
-    a: float, b: float, shift: int, quantum: int
+    chosen: list[float], shift: int, quantum: int
 ) -> None:
     scale = SiteFactorScale(shift, quantum, quantum)
-    low, high = sorted((a, b))
-    assert scale.value(low) <= scale.value(high)
-    assert scale.value(0.0) == 0
-    assert scale.value(a) == -scale.value(-a)
-    assert abs(scale.value(a)) <= shift + quantum / 2
-    assert scale.value(a) % quantum == 0
+    column = np.sort(np.array(chosen))
+    values = scale.values(column)
+    assert (np.diff(values) >= 0).all()
+    assert (scale.values(-column) == -values).all()
+    assert (abs(values) <= shift + quantum / 2).all()
+    assert (values % quantum == 0).all()
+    assert scale.values(np.zeros(1)).tolist() == [0]
 
 
 def test_small_differences_are_not_worth_a_write() -> None:
     scale = SiteFactorScale(1000, 10, 20)
-    assert not scale.worth_writing(100, 100)
-    assert not scale.worth_writing(100, 110)
-    assert scale.worth_writing(100, 120)
-    assert scale.worth_writing(100, 80)
+    current = np.full(4, 100)
+    assert scale.worth_writing(current, np.array([100, 110, 120, 80])).tolist() == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert not SiteFactorScale(1000, 10, 0).worth_writing(current[:1], current[:1]).any()
+
+
+@given(st.integers(1, 10**7), st.integers(1, 1000))
+def test_the_floor_is_the_least_multiple_that_leaves_one_point(others: int, quantum: int) -> None:
+    (least,) = SiteFactorScale(10**6, quantum, quantum).floor(np.array([others])).tolist()
+    assert least % quantum == 0
+    assert others + least >= 1 > others + least - quantum
 
 
 def test_steps_wider_than_the_range_are_refused() -> None:

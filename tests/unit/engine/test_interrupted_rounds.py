@@ -9,14 +9,14 @@ import pytest
 from support.rounds import JOBS, KilledError, backend_with, killed_at, runner_for, states
 from support.sim import job, nodes
 
-from gsched.engine.faults import FaultPoint
+from gsched.engine.faults import ROUND_POINTS, FaultPoint
 from gsched.engine.memory_journal import MemoryJournal
-from gsched.engine.round import APPLY_CHUNK
+from gsched.engine.settling import APPLY_CHUNK
 from gsched.model.journal import Change, ChangeState, Outcome, Readback
 from gsched.sim.backend import SimBackend
 
 
-@pytest.mark.parametrize("point", list(FaultPoint))
+@pytest.mark.parametrize("point", ROUND_POINTS)
 def test_after_a_kill_at_any_point_the_next_round_repairs(point: FaultPoint) -> None:
     many = [job(i, duration_s=1 + i * 7 % 97) for i in range(1, 2 * APPLY_CHUNK)]
     backend = backend_with(many)
@@ -59,12 +59,17 @@ def test_another_value_in_slurm_is_void_and_never_confirmed() -> None:
 
 
 class Unreadable(SimBackend):
-    """Accepts changes; as long as `is_dark`, the values of waiting jobs cannot be read back."""
+    """Accepts changes; as long as `is_dark`, the values of waiting jobs cannot be read."""
 
     is_dark = True
 
     def read_back(self, changes: Sequence[Change]) -> list[Readback]:
-        seen = super().read_back(changes)
+        return self._as_far_as_seen(super().read_back(changes))
+
+    def looked_up(self, changes: Sequence[Change]) -> list[Readback]:
+        return self._as_far_as_seen(super().looked_up(changes))
+
+    def _as_far_as_seen(self, seen: list[Readback]) -> list[Readback]:
         return [replace(r, value=None) for r in seen] if self.is_dark else seen
 
 

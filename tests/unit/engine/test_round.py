@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
-from support.rounds import JOBS, backend_with, order, runner_for, states
+from support.rounds import (
+    JOBS,
+    KilledError,
+    backend_with,
+    killed_at,
+    order,
+    runner_for,
+    states,
+)
 from support.sim import job, nodes
 
+from gsched.engine.faults import FaultPoint
 from gsched.engine.memory_journal import MemoryJournal
-from gsched.engine.round import REFUSAL_ROUNDS
+from gsched.engine.ports import Plan
+from gsched.engine.round import CHANGE_LIFE_S, REFUSAL_ROUNDS
+from gsched.engine.settling import APPLY_CHUNK
 from gsched.errors import GschedError
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue, Rank, Reason, Revoke
 from gsched.model.job import Capability, Exclusion
-from gsched.model.journal import Change, ChangeState, Outcome
+from gsched.model.journal import Change, ChangeState, Outcome, Readback
 from gsched.policy.fifo import Fifo
 from gsched.sim.backend import SimBackend
 
@@ -102,23 +115,146 @@ def test_excluded_jobs_are_neither_ranked_nor_moved() -> None:
     assert 5 not in {k.job_id for k in result.decision.order}
 
 
-def test_what_was_refused_is_not_asked_for_again_for_a_while() -> None:
+def test_what_was_refused_twice_is_not_asked_for_again_for_a_while() -> None:
     class Refusing(SimBackend):
         asked = 0
+        refuses = True
 
         def apply(self, changes: Sequence[Change]) -> list[Outcome]:
             self.asked += len(changes)
+            if not self.refuses:
+                return super().apply(changes)
             return [Outcome(c.change_id, False, "denied") for c in changes]
 
     backend = Refusing("c", nodes(), JOBS)
     backend.advance()
     runner = runner_for(backend, JOBS)
+    for _ in range(2):  # the cause may have passed
+        assert runner.run(acting=True).count(ChangeState.REJECTED) == 4
+    for _ in range(REFUSAL_ROUNDS):
+        assert runner.run(acting=True).changes == ()
+    assert backend.asked == 8
     assert runner.run(acting=True).count(ChangeState.REJECTED) == 4
     for _ in range(REFUSAL_ROUNDS):
         assert runner.run(acting=True).changes == ()
-    assert backend.asked == 4
-    assert runner.run(acting=True).count(ChangeState.REJECTED) == 4
-    assert backend.asked == 8
+    backend.refuses = False
+    assert runner.run(acting=True).count(ChangeState.CONFIRMED) == 4
+    assert order(backend) == [2, 4, 3, 1]
+
+
+def test_what_is_refused_takes_nothing_of_the_others_budget() -> None:
+    class Narrow(SimBackend):
+        def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
+            plan = super().plan(decision, state, round_id)
+            return Plan(plan.changes[:1], len(plan.changes[1:]))
+
+        def apply(self, changes: Sequence[Change]) -> list[Outcome]:
+            refused = [c for c in changes if c.key.job_id == 2]
+            kept = [c for c in changes if c.key.job_id != 2]
+            return [
+                *super().apply(kept),
+                *(Outcome(c.change_id, False, "denied") for c in refused),
+            ]
+
+    backend = Narrow("c", nodes(), JOBS)
+    backend.advance()
+    runner = runner_for(backend, JOBS)
+    results = [runner.run(acting=True) for _ in range(5)]
+    assert [[c.key.job_id for c in r.changes] for r in results] == [[2], [2], [4], [3], [1]]
+
+
+def test_what_the_caller_counts_is_kept_with_the_round() -> None:
+    journal = MemoryJournal()
+    runner = runner_for(backend_with(JOBS), JOBS, journal, extra=lambda: {"inversions": {"qos": 3}})
+    result = runner.run(acting=True)
+    assert result.extra == {"inversions": {"qos": 3}}
+    assert journal.summaries[result.info.round_id][1]["inversions"] == {"qos": 3}
+
+
+# -- what a round tells and what it asks -----------------------------------------------------
+
+
+class Counting(SimBackend):
+    """Counts what it is asked."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.asked: list[str] = []
+
+    def look(self) -> None:
+        self.asked.append("look")
+        super().look()
+
+    def read_back(self, changes: Sequence[Change]) -> list[Readback]:
+        self.asked.append("read_back")
+        return super().read_back(changes)
+
+
+def test_a_round_looks_once_even_where_it_settles_what_another_left() -> None:
+    backend = Counting("c", nodes(), JOBS)
+    backend.advance()
+    journal = MemoryJournal()
+    killed = runner_for(backend, JOBS, journal, on_point=killed_at(FaultPoint.CHUNK_SENT))
+    with pytest.raises(KilledError):
+        killed.run(acting=True)
+    assert backend.asked == ["look"]
+    runner = runner_for(backend, JOBS, journal)
+    assert runner.run(acting=True).recovered == 4
+    assert backend.asked == ["look", "look"]  # all was found as it was sent: nothing to read back
+    runner.run(acting=True)
+    assert backend.asked == ["look"] * 3
+
+
+def test_a_round_tells_how_long_its_phases_took() -> None:
+    ticks = itertools.count()
+    backend = backend_with(JOBS)
+    runner = runner_for(backend, JOBS, stopwatch=lambda: float(next(ticks)))
+    times = runner.run(acting=True).timings_s
+    assert times.keys() == {"look", "predict", "decide", "plan", "journal", "apply"}
+    assert all(seconds > 0 for seconds in times.values())
+    assert runner.run(acting=True).timings_s.keys() == times.keys() - {"apply"}
+
+
+def test_what_a_plan_leaves_for_later_is_told_and_made_later() -> None:
+    class Budgeted(SimBackend):
+        def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
+            plan = super().plan(decision, state, round_id)
+            return Plan(plan.changes[:3], len(plan.changes[3:]))
+
+    backend = Budgeted("c", nodes(), JOBS)
+    backend.advance()
+    journal = MemoryJournal()
+    runner = runner_for(backend, JOBS, journal)
+    first = runner.run(acting=True)
+    assert (len(first.changes), first.postponed, first.summary["postponed"]) == (3, 1, 1)
+    assert journal.summaries[first.info.round_id][1]["postponed"] == 1
+    second = runner.run(acting=True)
+    assert (len(second.changes), second.postponed) == (1, 0)
+    assert order(backend) == [2, 4, 3, 1]
+
+
+def test_what_was_decided_too_long_ago_is_not_sent() -> None:
+    """A process that stood still between decision and writing must not write what it knew then."""
+    many = [job(i, duration_s=i) for i in range(1, APPLY_CHUNK + 11)]
+    backend = backend_with(many)
+    journal = MemoryJournal()
+    at = [100]
+
+    def stands_still(point: FaultPoint) -> None:
+        if point is FaultPoint.CHUNK_SENT:
+            at[0] += CHANGE_LIFE_S + 1
+
+    parts = {"clock": lambda: at[0], "policy": Fifo()}
+    slow = runner_for(backend, many, journal, on_point=stands_still, **parts)
+    result = slow.run(acting=True)
+    assert result.count(ChangeState.CONFIRMED) == APPLY_CHUNK
+    late = [journal.entries[c.change_id] for c in result.changes][APPLY_CHUNK:]
+    assert {(e.state, e.detail) for e in late} == {
+        (ChangeState.VOID, "not sent: it was decided too long ago")
+    }
+    assert len(late) == 10
+    again = runner_for(backend, many, journal, **parts).run(acting=True)
+    assert again.count(ChangeState.CONFIRMED) == len(again.changes) == 10
 
 
 # -- policies that misbehave ------------------------------------------------------------------

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from support.jobs import snapshot
 from support.rounds import JOBS, KilledError, backend_with, killed_at, runner_for, states
 from support.sim import TruePredictor, nodes
 
 from gsched.engine.faults import FaultPoint
 from gsched.engine.memory_journal import MemoryJournal
+from gsched.engine.predictions import PredictionBook
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
-from gsched.model.job import JobKey, JobView, Prediction, PredictionKind
+from gsched.model.job import JobKey, JobState, JobView, Prediction, PredictionKind
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import ChangeState, RoundInfo, Standing
 from gsched.policy.fifo import Fifo
@@ -54,6 +56,7 @@ def test_a_round_that_only_recovered_something_is_kept() -> None:
         "changes": 0,
         "recovered": 4,
         "problems": 0,
+        "postponed": 0,
     }
 
 
@@ -221,3 +224,31 @@ def test_a_prediction_that_is_no_finite_number_is_none(
     assert {key.job_id for key, *_ in journal.predictions} == {1, 3, 4}
     runner.run(acting=True)
     assert len(predictor.asked) == 4
+
+
+def test_a_job_that_has_changed_keeps_its_prediction_and_one_that_left_leaves_nothing() -> None:
+    book, journal, predictor = PredictionBook(), MemoryJournal(), TruePredictor(JOBS)
+    views = [j.view for j in JOBS]
+
+    def filled(*given: JobView) -> dict[int, float | None]:
+        state = book.fill(snapshot(given), predictor, journal)
+        found = {}
+        for v in state.jobs.views:
+            prediction = v.prediction(PredictionKind.DURATION)
+            column = float(state.jobs.predicted_duration_s[state.jobs.row(v.key)])
+            assert math.isnan(column) if prediction is None else column == prediction.mean
+            found[v.key.job_id] = prediction.mean if prediction else None
+        return found
+
+    durations = {j.view.key.job_id: float(j.duration_s) for j in JOBS}
+    assert filled(*views) == durations
+    changed = replace(views[0], pending_reason="Resources")
+    assert filled(changed, *views[1:]) == durations
+    assert len(predictor.asked) == len(book) == 4
+    runs = replace(changed, state=JobState.RUNNING)
+    assert filled(runs, *views[1:3]) == {1: None, 2: durations[2], 3: durations[3]}
+    assert len(book) == 2
+    assert filled() == {}
+    assert len(book) == 0
+    assert filled(views[3]) == {4: durations[4]}  # back again, so it is asked for again
+    assert [key.job_id for key in predictor.asked] == [1, 2, 3, 4, 4]

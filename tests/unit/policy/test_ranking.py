@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.jobs import T0, snapshot, view
 
+from gsched.model.decision import Rank
 from gsched.model.job import Capability, Exclusion, JobKey, JobState
 from gsched.policy.ranking import (
     job_sizes,
@@ -165,3 +167,65 @@ def test_levels_follow_positions_and_survive_departures(keys, random):
         assert alone[0].level == ranks[stays].level
     else:
         assert abs(math.log(keys[stays] / memory["reference"]["gpu"])) > math.log(4)
+
+
+# -- columns against a plain reference --------------------------------------------------------
+
+
+def plain_ranks(jobs, keys, span_octaves):
+    """The same order and levels job by job, by sorted() and math."""
+    queues = {"gpu": [], "cpu": []}
+    for row, job in enumerate(jobs.views):
+        if jobs.reorderable[row] and math.isfinite(keys[row]) and keys[row] >= 0:
+            queues["gpu" if job.request.gpus.minimum > 0 else "cpu"].append(row)
+
+    def place(row):
+        job = jobs.views[row]
+        task = -1 if job.key.array_task is None else job.key.array_task
+        return float(keys[row]), job.first_submit, job.key.job_id, task
+
+    ranks, references = {}, {}
+    for queue, rows in queues.items():
+        rows.sort(key=place)
+        positive = [float(keys[row]) for row in rows if keys[row] > 0]
+        if rows:
+            references[queue] = statistics.median(positive) if positive else 1.0
+        for position, row in enumerate(rows, 1):
+            key = float(keys[row])
+            octaves = math.inf if key == 0 else math.log2(references[queue]) - math.log2(key)
+            level = max(-1.0, min(1.0, octaves / span_octaves))
+            ranks[jobs.keys[row]] = Rank(queue, position, len(rows), key, level)
+    return ranks, references
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.floats() | st.sampled_from([0.0, 1.0, 1.0, 2.0, math.nan]),
+            st.integers(0, 2),
+            st.integers(0, 3),
+            st.none() | st.integers(0, 3),
+            st.sampled_from([(), (), (Exclusion(Capability.REORDER, "opt-out", ""),)]),
+        ),
+        max_size=30,
+        unique_by=lambda row: (row[2], row[3], row[4]),
+    ),
+    st.floats(1, 32),
+)
+def test_columns_give_the_plain_order_with_its_ties(rows, span_octaves):
+    jobs = snapshot(
+        [
+            view(i, gpus=gpus, submit=T0 + late, array_task=task, exclusions=barred)
+            for gpus, _, late, i, task, barred in rows
+        ]
+    ).jobs
+    keys = np.array([key for _, key, *_ in rows], dtype=float)
+    order, memory = rank_by_magnitude(jobs, keys, {}, span_octaves)
+    ranks, references = plain_ranks(jobs, keys, span_octaves)
+    assert memory["reference"] == pytest.approx(references)
+    assert order.keys() == ranks.keys()
+    for key, rank in order.items():
+        level = ranks[key].level
+        assert rank == replace(ranks[key], level=rank.level)
+        assert rank.level == pytest.approx(level, abs=1e-9)

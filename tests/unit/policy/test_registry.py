@@ -48,6 +48,16 @@ class Lifo(Fifo):
     name = "lifo"
     summary = "the last is the first"
 NotAPolicy = dict
+class Failing(Fifo):
+    name = "failing"
+    def __init__(self, **knobs):
+        raise RuntimeError("no such file")
+from gsched.policy.base import Policy
+class Half(Policy):
+    name = summary = "half"
+    requires = frozenset()
+class Abstract(Half):
+    order_kind = Fifo.order_kind
 """
 
 
@@ -56,6 +66,7 @@ def plugins(monkeypatch, tmp_path):
     """Install plugins: name → value of the entry point."""
     (tmp_path / "site_policies.py").write_text(PLUGIN)
     (tmp_path / "site_broken.py").write_text("import no_such_module_anywhere")
+    (tmp_path / "site_failing.py").write_text("1 / 0")
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def install(**values):
@@ -65,7 +76,7 @@ def plugins(monkeypatch, tmp_path):
         )
 
     yield install
-    for module in ("site_policies", "site_broken"):
+    for module in ("site_policies", "site_broken", "site_failing"):
         sys.modules.pop(module, None)
 
 
@@ -78,7 +89,15 @@ def test_a_plugin_is_used_for_a_name_outside_the_table(plugins):
 
 
 @pytest.mark.parametrize(
-    "value", ["site_broken:Lifo", "site_policies:Missing", "site_policies:NotAPolicy"]
+    "value",
+    [
+        "site_broken:Lifo",
+        "site_failing:Lifo",
+        "site_policies:Missing",
+        "site_policies:NotAPolicy",
+        "site_policies:Half",
+        "site_policies:Abstract",
+    ],
 )
 def test_a_broken_plugin_is_reported_and_hides_nothing(plugins, value):
     plugins(bad=value)
@@ -88,6 +107,14 @@ def test_a_broken_plugin_is_reported_and_hides_nothing(plugins, value):
     assert [info.name for info in infos] == ["qssf", "fifo", "fewest-gpus", "bad"]
     assert "bad" in infos[-1].problem
     assert not any(info.problem for info in infos[:-1])
+
+
+def test_a_plugin_whose_policy_cannot_be_made_is_a_configuration_error(plugins):
+    plugins(failing="site_policies:Failing")
+    with pytest.raises(ConfigError, match="failing cannot be made: RuntimeError: no such file"):
+        registry.load("failing")
+    with pytest.raises(ConfigError, match="failing cannot be made"):
+        registry.load_scoped("qssf", {"debug": "failing"}, {})
 
 
 def test_descriptions_tell_what_a_policy_is():

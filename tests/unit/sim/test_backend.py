@@ -23,6 +23,11 @@ def starts(jobs: list[SimJob], policy: Fifo | Qssf, num_nodes: int = 1) -> dict[
     return {key.job_id: start for key, start in started.items()}
 
 
+def seen(backend: SimBackend) -> ClusterState:
+    backend.look()
+    return backend.snapshot({})
+
+
 def test_fifo_and_qssf_by_hand() -> None:
     """Eight GPUs; job 1 takes all for 10 s, then 2 (long) and 3 (short) wait with 8 GPUs each."""
     jobs = [job(1, 8, 10, 0), job(2, 8, 100, 1), job(3, 8, 5, 2)]
@@ -39,7 +44,7 @@ def test_gangs_take_whole_nodes_and_best_fit_keeps_nodes_whole() -> None:
     backend = SimBackend("c", nodes(2), [job(1, 2, 50, 0), job(2, 4, 50, 0), job(3, 8, 5, 1)])
     backend.advance()
     backend.start_jobs()
-    state = backend.snapshot({})
+    state = seen(backend)
     running = [v for v in state.jobs.views if v.state is JobState.RUNNING]
     used = {v.key.job_id: v.allocation.nodes for v in running if v.allocation}
     assert used[1] == used[2]
@@ -56,7 +61,7 @@ def test_a_gang_gets_its_nodes_and_as_many_gpus_on_each_rounded_up(
     backend = SimBackend("c", nodes(3), [job(1, gpus, 50, 0, num_nodes=num_nodes)])
     backend.advance()
     backend.start_jobs()
-    state = backend.snapshot({})
+    state = seen(backend)
     allocation = state.jobs.views[0].allocation
     assert allocation is not None
     assert allocation.gpus == per_node
@@ -64,7 +69,7 @@ def test_a_gang_gets_its_nodes_and_as_many_gpus_on_each_rounded_up(
     used = {n.name: n.gpus_used for n in state.nodes if n.gpus_used}
     assert used == dict(zip(allocation.nodes, allocation.gpus, strict=True))
     backend.advance()
-    assert [n.gpus_used for n in backend.snapshot({}).nodes] == [0, 0, 0]
+    assert [n.gpus_used for n in seen(backend).nodes] == [0, 0, 0]
 
 
 def test_an_allocation_tells_when_it_began() -> None:
@@ -72,7 +77,7 @@ def test_an_allocation_tells_when_it_began() -> None:
     began = {}
     while backend.advance():
         backend.start_jobs()
-        for view in backend.snapshot({}).jobs.views:
+        for view in seen(backend).jobs.views:
             if view.allocation:
                 began[view.key.job_id] = view.allocation.start_time
     assert began == {1: 5, 2: 15}
@@ -94,17 +99,18 @@ def test_a_change_names_the_attempt_and_the_value_that_it_replaces() -> None:
     jobs = [job(1, 8, 10, 5, attempt=70), job(2, 8, 10, 5, attempt=80)]
     backend = SimBackend("c", nodes(), jobs)
     backend.advance()
-    state = backend.snapshot({})
+    state = seen(backend)
     decision = Fifo().decide(state, {}, backend.now)
-    made = {c.key.job_id: (c.attempt, c.before, c.after) for c in backend.plan(decision, state, "")}
+    changes = backend.plan(decision, state, "").changes
+    made = {c.key.job_id: (c.attempt, c.before, c.after) for c in changes}
     assert made == {1: (70, 0, 500_000), 2: (80, 0, -500_000)}
 
 
 def test_a_change_of_a_job_that_has_started_is_rejected_and_the_others_are_made() -> None:
     backend = SimBackend("c", nodes(), [job(1, 8, 10, 5), job(2, 8, 10, 5), job(3, 8, 10, 5)])
     backend.advance()
-    state = backend.snapshot({})
-    changes = backend.plan(Fifo().decide(state, {}, backend.now), state, "r")
+    state = seen(backend)
+    changes = backend.plan(Fifo().decide(state, {}, backend.now), state, "r").changes
     moved = [replace(c, after=c.key.job_id) for c in changes] + [
         replace(changes[0], change_id="r/2", key=jobs_key(state, 2), after=2)
     ]

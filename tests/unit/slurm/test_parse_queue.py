@@ -286,9 +286,15 @@ def test_a_broken_record_is_a_reject_and_the_others_stay():
     assert listing.rejects[2].raw.startswith("4|7|7|N/A")
 
 
-def test_an_output_that_was_cut_off_loses_only_its_last_record():
+def test_an_output_that_was_cut_off_is_no_listing():
+    """The jobs behind the cut would look as if they had left."""
     whole = printed(job(JobID="1"), job(JobID="2"))
-    listing = parse_queue(whole[: whole.rindex("normal")], SEPARATOR)
+    with pytest.raises(DataError, match="cut short"):
+        parse_queue(whole[: whole.rindex("normal")], SEPARATOR)
+
+
+def test_a_last_record_with_fields_missing_is_a_reject():
+    listing = parse_queue(printed(job(JobID="1"), job(JobID="2")[:-1]), SEPARATOR)
     assert [row.raw_id for row in listing.rows] == [1]
     assert "fields instead of" in listing.rejects[0].reason
 
@@ -299,9 +305,11 @@ def test_records_out_of_step_are_not_read_at_all():
         list(split_records(printed(["1", "2", "3"], ["4", "5", "6"]), SEPARATOR, 2))
 
 
-@pytest.mark.parametrize("text", [f"1{SEPARATOR}name{SEPARATOR}", printed(("x", "name", ""))])
+@pytest.mark.parametrize(
+    "text", [f"1{SEPARATOR}name{SEPARATOR}", printed(("1", "name")), printed(("x", "name", ""))]
+)
 def test_free_text_in_disorder_is_an_error(text):
-    with pytest.raises(DataError, match="broken record"):
+    with pytest.raises(DataError, match=r"broken record|cut short"):
         parse_free_text(text, SEPARATOR)
 
 

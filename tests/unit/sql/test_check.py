@@ -71,6 +71,8 @@ DAMAGE = {
     "reference": ["DELETE FROM users WHERE id = 1"],
     "state": ["UPDATE attempts SET state = 'DANCING' WHERE id = 1"],
     "claims": ["UPDATE attempts SET claims = '{\"user\":' WHERE id = 1"],
+    "audit": ["UPDATE actions SET state = 'sent' WHERE change_id = 'c1'"],
+    "spans": ["UPDATE daemon_spans SET end_time = 5 WHERE mode = 'act'"],
     "json": ["UPDATE actions SET reason_params = '[' WHERE id = 1"],
     "job": ["UPDATE jobs SET gpu_time_s = gpu_time_s + 1 WHERE job_id = 100"],
     "no-attempts": ["DELETE FROM attempts WHERE job_id = 100"],

@@ -20,7 +20,7 @@ from gsched.errors import (
     UnavailableError,
 )
 from gsched.model.past import HistoryFilter
-from gsched_sql import History, sqlite_file
+from gsched_sql import History, machine, sqlite_file
 from gsched_sql.engine import open_engine, reading, writing
 from gsched_sql.mounts import network_file_system
 
@@ -239,7 +239,7 @@ def test_a_history_in_a_file_has_one_owner(database, tmp_path):
 def host(tmp_path, monkeypatch):
     """Puts the process on a host of that machine id."""
     path = tmp_path / "machine-id"
-    monkeypatch.setattr(sqlite_file, "_MACHINE_ID", path)
+    monkeypatch.setattr(machine, "_MACHINE_ID", path)
 
     def move_to(machine):
         path.write_text(f"{machine}\n")

@@ -125,7 +125,7 @@ def told_anew(sqlite_template, tmp_path_factory):
     return canonical(database)
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003"])
 def test_a_database_of_an_earlier_schema_says_the_same_as_one_told_anew(
     empty_database_url, revision, told_anew, monkeypatch
 ):
@@ -150,7 +150,7 @@ def test_a_database_of_an_earlier_schema_says_the_same_as_one_told_anew(
         assert history.cursor("sacct:alpha") == "42"
         assert history.rejects() == old_history.rejects()
         assert len(history.journal().standing(CLUSTER)) == 2
-        assert len(history.requests(CLUSTER)) == (revision == "0002")
+        assert len(history.requests(CLUSTER)) == (revision != "0001")
     assert select(empty_database_url, MEMBERS) == [("gpu01",), ("n1",), ("n2",), ("n3",), ("n7",)]
     assert select(empty_database_url, ODD_COUNTS) == [(8,), (2,), (3,)]
     assert scalar(empty_database_url, GROUP) == "other-&"
@@ -190,11 +190,19 @@ def repr_of(row):
     return json.dumps(row, default=float)
 
 
-@pytest.mark.parametrize("stop_at", [1, 10, 30, 50, 62, 68, 74, 80, 82])
-def test_a_migration_that_is_interrupted_anywhere_can_be_run_again(mariadb_url, stop_at, told_anew):
+@pytest.mark.parametrize(
+    ("revision", "stop_at"),
+    [
+        *(("0002", stop_at) for stop_at in (1, 10, 30, 50, 62, 68, 74, 80, 82)),
+        *(("0003", stop_at) for stop_at in (1, 2, 3, 5, 6, 7, 10, 13, 14, 15)),
+    ],
+)
+def test_a_migration_that_is_interrupted_anywhere_can_be_run_again(
+    mariadb_url, revision, stop_at, told_anew
+):
     # MariaDB undoes no making of tables; the others undo everything (see the kill tests).
     engine = open_engine(mariadb_url)
-    old_history.make(engine, "0002")
+    old_history.make(engine, revision)
     statements = 0
 
     @event.listens_for(engine, "before_cursor_execute")
@@ -207,9 +215,36 @@ def test_a_migration_that_is_interrupted_anywhere_can_be_run_again(mariadb_url, 
     with pytest.raises(RuntimeError):
         migrate.upgrade(engine)
     engine.dispose()
-    assert History.create(mariadb_url).before == "0002"
+    with pytest.raises(ConfigError, match="was broken off" if stop_at > 2 else "older gsched"):
+        History.open(mariadb_url)
+    assert History.create(mariadb_url).before == revision
     assert canonical(mariadb_url) == told_anew
+    after = open_engine(mariadb_url)
+    with writing(after) as conn:
+        assert differences(conn) == []
+    after.dispose()
 
+
+def test_a_lease_of_schema_0003_was_last_moved_when_its_transitions_tell(empty_database_url):
+    engine = open_engine(empty_database_url, create=True)
+    old_history.make(engine, "0003")
+    with writing(engine) as conn:
+        for statement in LEASES:
+            conn.exec_driver_sql(statement)
+    History.create(empty_database_url)
+    rows = "SELECT lease_id, state_since, restarts, valid_until FROM leases ORDER BY lease_id"
+    assert select(empty_database_url, rows) == [("l1", 1700, 0, None), ("l2", 1500, 0, None)]
+    engine.dispose()
+
+
+LEASES = (
+    "INSERT INTO leases (id, lease_id, cluster_id, job_id, array_task, het_offset, epoch, attempt,"
+    " state, start_time, length_s, num_gpus) VALUES"
+    " (1, 'l1', 1, 1, -1, -1, 1000, 1000, 'ending', 1010, 600, 2),"
+    " (2, 'l2', 1, 2, -1, -1, 1000, 1000, 'granted', 1500, 600, 2)",
+    "INSERT INTO lease_events (id, lease_row, at, from_state, to_state, detail) VALUES"
+    " (1, 1, 1010, NULL, 'granted', ''), (2, 1, 1700, 'granted', 'ending', '')",
+)
 
 WRITES = {"ALTER", "CREATE", "DROP", "INSERT", "UPDATE", "DELETE", "SET"}
 
@@ -220,7 +255,7 @@ def test_there_is_no_way_back_that_would_lose_what_is_new(database):
     config.set_main_option("script_location", str(files("gsched_sql") / "migrations"))
     with writing(engine) as conn:
         config.attributes["connection"] = conn
-        with pytest.raises(ConfigError, match="0003") as caught:
+        with pytest.raises(ConfigError, match=REVISION) as caught:
             command.downgrade(config, "0002")
     assert "backup" in caught.value.hint
     engine.dispose()

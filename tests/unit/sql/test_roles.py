@@ -257,6 +257,8 @@ def test_a_writer_writes_rows_and_changes_no_tables(server, database):
             journal = history.journal()
             journal.begin_round(RoundInfo("r2", CLUSTER, 6000, "qssf", True, 2, "m"))
             journal.end_round("r2", 6001, {}, {})
+            assert history.leadership(CLUSTER).take("head", "machine", 1, 90, 0) == 1
+            history.spans(CLUSTER).note("act", "qssf", 6001, 90)
             assert {job.user for job in history.jobs(HistoryFilter())} == {"alice", "bob", "dora"}
         for statement in (
             "DROP TABLE requests",

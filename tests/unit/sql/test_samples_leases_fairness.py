@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from support.history import CLUSTER, scalar, select, url_of
 from support.whole_history import GPU
 
-from gsched.errors import DataError, GschedError, UsageError
-from gsched.model.accounts import FairnessEntry, LeaseGrant
+from gsched.errors import DataError, LostLeadershipError, UsageError
+from gsched.model.accounts import FairnessEntry, LeaseGrant, LeaseRevoke
 from gsched.model.job import JobKey, Lease, LeaseState
 from gsched.model.samples import Appended, Sample, Series
 from gsched_sql import History
@@ -171,41 +173,46 @@ def test_damaged_blocks_are_told():
 
 
 KEY = JobKey(CLUSTER, 7, array_task=3, epoch=1000)
-GRANT = LeaseGrant(Lease("l1", LeaseState.GRANTED, 2000, 3600), KEY, 1500, 8)
+GRANT = LeaseGrant(Lease("l1", LeaseState.GRANTED, 2000, 3600), KEY, 1500, 8, since=2000)
 
 
-def test_a_lease_goes_through_its_states_once(history):
+REVOKE = LeaseRevoke("r1", 60, 9000, "12_3")
+
+
+def test_leases_of_a_job(history):
     leases = history.leases()
-    for _ in range(2):  # what is told again changes nothing
-        leases.grant(GRANT, 2000, "first")
-        leases.move("l1", LeaseState.ENDING, 5600, "time is up")
-        leases.move("l1", LeaseState.SAVED, 5700)
-    assert [(e.at, e.before, e.after, e.detail) for e in leases.events("l1")] == [
-        (2000, None, LeaseState.GRANTED, "first"),
-        (5600, LeaseState.GRANTED, LeaseState.ENDING, "time is up"),
-        (5700, LeaseState.ENDING, LeaseState.SAVED, ""),
-    ]
-    (found,) = leases.standing(CLUSTER)
-    assert found == LeaseGrant(Lease("l1", LeaseState.SAVED, 2000, 3600), KEY, 1500, 8)
-    assert leases.of_job(KEY) == [found]
+    leases.grant(GRANT, 2000)
+    assert leases.of_job(KEY) == [GRANT]
     assert leases.of_job(JobKey(CLUSTER, 7, epoch=1000)) == []
-    leases.move("l1", LeaseState.REGRANTED, 5800)
+    leases.revoke("l1", REVOKE, 5600)
+    leases.move("l1", LeaseState.SIGNALLED, 5601, "grâce ☃")
+    leases.move("l1", LeaseState.SAVED, 5661)
+    saved = replace(GRANT.lease, state=LeaseState.SAVED)
+    now = replace(GRANT, lease=saved, since=5661, revoke=REVOKE)
+    assert leases.of_job(KEY) == leases.standing(CLUSTER) == [now]
+    assert leases.save_times(CLUSTER) == [60]
+    assert [(e.at, e.detail) for e in leases.events("l1")][2] == (5601, "grâce ☃")
+    leases.move("l1", LeaseState.ENDED, 5700)
     assert leases.standing(CLUSTER) == []
 
 
-def test_a_lease_does_not_go_back(history):
-    leases = history.leases()
-    leases.grant(GRANT, 2000)
-    leases.move("l1", LeaseState.SIGNALLED, 5600)
-    with pytest.raises(GschedError, match="is signalled, it cannot become ending"):
-        leases.move("l1", LeaseState.ENDING, 5601)
-    with pytest.raises(GschedError, match="no lease l2"):
-        leases.move("l2", LeaseState.ENDING, 5601)
-    other = LeaseGrant(Lease("l1", LeaseState.GRANTED, 2000, 3600), KEY, 1500, 4)
-    with pytest.raises(GschedError, match="another lease"):
-        leases.grant(other, 2000)
-    assert len(leases.events("l1")) == 2
-    assert leases.events("l2") == []
+def test_who_has_lost_the_lead_writes_no_leases(history):
+    leadership = history.leadership(CLUSTER)
+    first = leadership.take("h1", "m1", os.getpid(), 60, 1000)
+    mine = history.leases(first)
+    mine.grant(GRANT, 2000)
+    leadership.release(first, 2001)
+    leadership.take("h2", "m1", os.getpid(), 60, 2002)
+    other = replace(GRANT, lease=Lease("l2", LeaseState.GRANTED, 2000, 3600))
+    for write in (
+        lambda: mine.grant(other, 2003),
+        lambda: mine.revoke("l1", REVOKE, 2003),
+        lambda: mine.move("l1", LeaseState.ENDED, 2003),
+        lambda: mine.renew("l1", other, 2003),
+    ):
+        with pytest.raises(LostLeadershipError):
+            write()
+    assert history.leases().standing(CLUSTER) == [GRANT]
 
 
 def entry(begin, tenant="lab1", received=1.5):

@@ -9,10 +9,13 @@ import threading
 
 import pytest
 from sqlalchemy import event
-from support.history import attempt, batch, scalar
+from support.history import CLUSTER, attempt, batch, scalar
+from support.journal import CHANNEL, change, round_info
 from support.machine import NO_NAMESPACES, has_mount_namespaces
 from support.servers import MariadbServer, PostgresServer, started, url
+from support.small_slurm import Slurm
 
+from gsched.engine.settling import carry_out, settle_interrupted
 from gsched.errors import ConfigError, UnavailableError
 from gsched.model.past import HistoryFilter
 from gsched.testbed.wait import wait_for
@@ -77,6 +80,40 @@ def test_a_server_that_dies_at_the_commit_leaves_all_or_nothing(server, location
         server.start()
         assert (history.cursor("s"), history.stats().rows["attempts"]) == ("", 0)
         assert history.ingest(RECORDS, source_key="s").attempts_new == 300
+
+
+@pytest.mark.parametrize("number", [2, 9, 16, 23, 30])
+def test_a_server_that_dies_in_the_midst_of_a_round(server, location, number):
+    slurm = Slurm()
+    with History.open(location) as history:
+        fence = history.leadership(CLUSTER).take("elsewhere", "another machine", 1, 60, 0)
+        journal = history.journal(fence)
+        forget = kill_at(server, history._engine, "before_cursor_execute", number)
+        with pytest.raises(UnavailableError, match=r"was lost|cannot be reached"):
+            play_rounds(journal, slurm, 10, 20)
+        forget()
+        server.start()
+        history.leadership(CLUSTER).renew(fence, 0)
+        settle_interrupted(slurm, journal, lambda: 2060)
+        assert journal.unsettled(CLUSTER) == []
+        for n, job in slurm.jobs.items():
+            ours = journal.standing(CLUSTER).get((slurm.key(n), CHANNEL))
+            assert job.value == 0 or job.value in {ours.written, *ours.may_be}
+        play_rounds(journal, slurm, 30)
+        found = journal.standing(CLUSTER).values()
+        assert [(s.found, s.written, s.may_be) for s in found] == [(0, 30, ())] * len(slurm.jobs)
+        assert history.errors == 1
+
+
+def play_rounds(journal, slurm, *values):
+    """Rounds that give every job the same value."""
+    for value in values:
+        name = f"r{value}"
+        journal.begin_round(round_info(name))
+        jobs = slurm.jobs.items()
+        made = [change(f"{name}/{n}", job.value, value, key=slurm.key(n)) for n, job in jobs]
+        carry_out(slurm, journal, name, made, lambda: 2000)
+        journal.end_round(name, 2001, {}, {})
 
 
 SLOW = {

@@ -27,6 +27,8 @@ def upgrade() -> None:
     copy_0003.alter_kept(conn)
     made = [table for table in form_0003.metadata.sorted_tables if table not in form_0003.KEPT]
     form_0003.metadata.create_all(conn, tables=made)
+    for index in (index for table in made for index in table.indexes):
+        index.create(conn, checkfirst=True)  # killed between a table and its indexes
     copy_0003.copy_jobs(conn)
     copy_0003.copy_attempts(conn)
     copy_0003.drop_old(conn)

@@ -1,0 +1,73 @@
+"""`gsched daemon status`: does a daemon run, and how?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gsched_cli.options import json_option, load_settings
+from gsched_cli.output import duration, emit_json, emit_table, local_time
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show whether a daemon runs on this host, how, and what its last round did.
+
+    The daemon itself is asked over its local socket (daemon.socket); where it does not answer, its
+    files tell what they can. Only root and the daemon's own user see what errors say.
+
+    The modes are act, observe, frozen (a window of daemon.freeze), halted (`gsched daemon clear`),
+    off (daemon.kill_switch), control (daemon.control_interval_s) and standby (another host's
+    daemon leads, or what rounds need does not answer yet); `why` says more. In summary, `postponed`
+    are writes left for a later round, `inversions` pairs of waiting jobs of which gsched puts the
+    one first that Slurm, by its QOS or fair-share, would not.
+
+    \b
+    Example:
+      gsched daemon status --json
+
+    \b
+    JSON:
+      running, asked, pid, mode, why, started_at, uptime_s, policy, interval_s, last_round_s,
+        timings_s, summary, next_round_at, failures, problem, last_errors, fence, config_read_at,
+        config_in_force, config_problem, needs_restart, listeners, halted, cluster, model_id,
+        last_round_as_of, query_address, query_problem
+      last_errors[]: at, message
+    """
+    from gsched.app.daemon_views import daemon_status
+
+    found = daemon_status(load_settings())
+    if as_json:
+        emit_json(found)
+        return
+    rows = [
+        (name.replace("_", " "), text)
+        for name, value in found.items()
+        for text in _texts(name, value)
+    ]
+    emit_table(["WHAT", "IS"], rows)
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    """The lines of one thing."""
+    if value is None or value == "" or value == [] or value == {}:
+        return ["-"]
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
+    if name == "last_errors":
+        return [f"{local_time(e['at'])} {e['message']}" for e in value]
+    if name == "listeners":
+        return [f"{what}: {k['address'] or k['problem']}" for what, k in value.items()]
+    if isinstance(value, list):
+        return [", ".join(map(str, value))]
+    if isinstance(value, dict):
+        return [", ".join(f"{key} {_number(number)}" for key, number in value.items())]
+    if name == "uptime_s":
+        return [duration(value)]
+    return [local_time(value) if name.endswith(("_at", "as_of")) else str(value)]
+
+
+def _number(value: Any) -> str:
+    return " ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)

@@ -1,0 +1,38 @@
+"""What the daemon's metrics tell beside its rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gsched.app.daemon_upkeep import Upkeep
+from gsched.daemon.loop import DaemonLoop
+from gsched.daemon.metrics_gauges import Facts
+from gsched.errors import GschedError
+from gsched_sql import History
+
+
+def facts_of(
+    loop: DaemonLoop, upkeep: Upkeep, history: History, refusals: Mapping[str, int]
+) -> Facts:
+    """The facts of this moment. `refusals`: by socket, how many got no answer so far."""
+    parts = loop.parts
+    cluster = parts.runner.backend.cluster
+    try:
+        open_changes = len(history.journal().unsettled(cluster))
+    except GschedError:
+        open_changes = None  # the failed round says why
+    return Facts(
+        cluster=cluster,
+        policy=parts.runner.policy.name,
+        interval_s=loop.options.interval_s,
+        model_time=upkeep.model_time,
+        ingest_time=upkeep.ingest_time,
+        open_changes=open_changes,
+        fence=parts.board.now.fence,
+        watchdog_s=parts.notifier.watchdog_s,
+        query_refusals=refusals.get("query", 0),
+        control_refusals=refusals.get("control", 0),
+        database_errors=history.errors,
+        upkeep_failures=dict(upkeep.failures),
+        truths=upkeep.truths,
+    )

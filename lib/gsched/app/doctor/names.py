@@ -1,0 +1,99 @@
+"""Names in gsched's settings that nobody bears: a typo there acts, or fails to, in silence."""
+
+from __future__ import annotations
+
+import difflib
+import pwd
+from collections.abc import Collection, Iterator, Mapping
+
+from gsched.app.doctor.findings import Finding
+from gsched.app.doctor.walk import Walk
+from gsched.daemon.helper import check_settings
+from gsched.errors import ConfigError
+from gsched.model.hostlist import expand, fold
+from gsched.slurm.parse_config import parse_nodes, parse_partitions
+
+
+def check_partitions(walk: Walk) -> Iterator[Finding]:
+    """Partitions of ``partitions``, ``control_partitions`` and ``policy_scope``."""
+    settings = walk.settings.daemon
+    lists: Mapping[str, Collection[str]] = {
+        "partitions": settings.partitions,
+        "control_partitions": settings.control_partitions,
+        "policy_scope": settings.policy_scope,
+    }
+    if not any(lists.values()):
+        return
+    known = {partition.name for partition in parse_partitions(walk.partitions_text)}
+    for key, names in lists.items():
+        yield from _unknown("partition-unknown", f"daemon.{key}", "partition", names, known)
+
+
+def check_excludes(walk: Walk) -> Iterator[Finding]:
+    """Users and accounts whose jobs shall not be touched: one that is none protects nobody."""
+    settings = walk.settings.daemon
+    if settings.exclude_users:
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        names = [name for name in settings.exclude_users if not _is_user(name)]
+        yield from _unknown("user-unknown", "daemon.exclude_users", "user", names, known)
+    if settings.exclude_accounts and walk.config.has_slurmdbd:
+        text = walk.output("sacctmgr", "-n", "-P", "show", "account", "format=account")
+        accounts = set(text.split())
+        yield from _unknown(
+            "account-unknown",
+            "daemon.exclude_accounts",
+            "account",
+            settings.exclude_accounts,
+            accounts,
+        )
+
+
+def check_helper(walk: Walk) -> Iterator[Finding]:
+    """The table ``[helper]``, where it allows anything."""
+    settings = walk.settings.helper
+    if not settings.verbs:
+        return
+    try:
+        check_settings(settings)
+    except ConfigError as error:
+        yield Finding("warn", "helper-settings", "helper", error.message, error.hint)
+        return
+    wanted = [name for hostlist in settings.nodes for name in expand(hostlist)]
+    text = walk.output("scontrol", "-a", "-o", "show", "node")
+    known = {node.name for node in parse_nodes(text)}
+    unknown = [name for name in wanted if name not in known]
+    names = [fold(unknown)] if unknown else []
+    yield from _unknown("node-unknown", "helper.nodes", "node", names, known)
+    if not wanted:
+        yield Finding(
+            "warn",
+            "helper-settings",
+            "helper",
+            "helper.verbs allows something, but helper.nodes is empty: nothing may be done",
+            'name the nodes in [helper], such as nodes = ["gn[01-16]"]',
+        )
+
+
+def _unknown(
+    code: str, key: str, what: str, names: Collection[str], known: Collection[str]
+) -> Iterator[Finding]:
+    for name in names:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, 1)
+        yield Finding(
+            "warn",
+            code,
+            key,
+            f"there is no {what} {name}",
+            f"write {near[0]}?" if near else f"correct it or take it out of {key}",
+        )
+
+
+def _is_user(name: str) -> bool:
+    """Directories such as LDAP need not list their users, but know each one."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,252 @@
+"""``gsched-helper``: does for gsched what needs a Slurm administrator, and nothing else.
+
+The daemon is a Slurm operator; draining, power and AdminComment need more (``slurm.privileges``).
+So that the daemon need not have it, this process has, under SlurmUser, and does what the verbs and
+nodes in ``[helper]`` allow, for root and ``helper.user``. Each request is looked at, done by one
+command of Slurm and logged with who asked. What is done already stays as it is, so a request can be
+sent again after any interruption; what an administrator has done by hand is never taken back.
+"""
+
+from __future__ import annotations
+
+import logging
+import pwd
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gsched.config.settings import HelperSettings, Settings
+from gsched.daemon.log import set_up
+from gsched.daemon.notify import Notifier
+from gsched.daemon.unix_server import Asker, UnixServer
+from gsched.errors import ConfigError, DataError, GschedError, PermissionDeniedError
+from gsched.model.hostlist import expand
+from gsched.slurm.node_admin import NodeAdmin, NodeCondition, NodeOrder
+
+log = logging.getLogger("gsched.helper")
+
+NODE_VERBS: Mapping[str, NodeOrder] = {
+    "drain": "drain",
+    "resume": "resume",
+    "power-down": "power_down",
+    "power-up": "power_up",
+}
+VERBS = (*NODE_VERBS, "admin-comment")
+OUR_MARK = "gsched: "
+"""Begins every reason and comment of ours: only what begins so is resumed or replaced."""
+MAX_NODES = 1024
+MAX_TEXT_CHARS = 200
+
+_TEXT = re.compile(r"[A-Za-z0-9 _.,:;()+/@#%-]+", re.ASCII)  # nothing that scontrol could misread
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
+_JOB = re.compile(r"\d{1,10}", re.ASCII)
+_FIELDS = {"drain": {"nodes", "reason"}, "admin-comment": {"job", "text"}}
+_DOWN = {"powered_down", "powering_down", "power_down"}
+
+
+class Helper:
+    """Judges requests by the settings and carries them out, one at a time."""
+
+    def __init__(self, settings: HelperSettings, admin: NodeAdmin) -> None:
+        """Raises ConfigError for verbs and nodes that there cannot be, or when none is allowed."""
+        self._verbs = _verbs(settings)
+        self._nodes = _nodes(settings)
+        self._uids = frozenset({0, _uid(settings.user)})
+        self._admin = admin
+        self._one_at_a_time = threading.Lock()
+
+    def admits(self, asker: Asker) -> bool:
+        """Whether this user may ask at all."""
+        return asker.uid in self._uids
+
+    def finish(self) -> None:
+        """Wait for the request in progress: systemd kills what a helper that ends leaves behind."""
+        with self._one_at_a_time:
+            pass
+
+    def answer(self, question: dict[str, Any], asker: Asker) -> dict[str, Any]:
+        """Carry out one request.
+
+        The answer has, for nodes (or the job's id), ``done``: what was changed, ``already``: what
+        was so before, ``failed``: why not. Raises DataError for what is no request,
+        PermissionDeniedError for one that the settings do not allow.
+        """
+        who = f"user {asker.name or asker.uid} (process {asker.pid})"
+        try:
+            with self._one_at_a_time:
+                found = self._carry_out(question)
+        except GschedError as error:
+            log.warning("%s: refused: %s", who, error.message)
+            raise
+        told = ", ".join(f"{what} {names}" for what, names in found.items() if names)
+        log.info("%s: %s: %s", who, question["verb"], told)
+        return found
+
+    def _carry_out(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        verb = question.get("verb")
+        if not isinstance(verb, str) or verb not in VERBS:
+            raise DataError(f"no such verb: {str(verb)[:40]!r}", f"verbs: {', '.join(VERBS)}")
+        if verb not in self._verbs:
+            raise PermissionDeniedError(
+                f"helper.verbs does not allow {verb}", "add it in gsched.toml, restart the helper"
+            )
+        fields = _FIELDS.get(verb, {"nodes"})
+        if question.keys() - {"verb"} != fields:
+            raise DataError(f"{verb} takes {' and '.join(sorted(fields))}, and nothing else")
+        if verb == "admin-comment":
+            return self._comment(question)
+        names = self._allowed_nodes(question["nodes"])
+        reason = _text("reason", question["reason"]) if "reason" in fields else ""
+        return self._order(verb, names, reason)
+
+    def _order(self, verb: str, names: Sequence[str], reason: str) -> dict[str, Any]:
+        conditions = self._admin.conditions()
+        already: list[str] = []
+        to_do: list[str] = []
+        failed: dict[str, str] = {}
+        for name in names:
+            condition = conditions.get(name)
+            if condition is None:
+                failed[name] = "Slurm knows no such node"
+            elif (problem := _problem(verb, condition)) is None:
+                already.append(name)
+            elif problem:
+                failed[name] = problem
+            else:
+                to_do.append(name)
+        if to_do and (error := self._admin.order(to_do, NODE_VERBS[verb], reason)):
+            failed |= dict.fromkeys(to_do, error)
+            to_do = []
+        return {"done": to_do, "already": already, "failed": failed}
+
+    def _comment(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        name, text = question["job"], _text("text", question["text"])
+        if not isinstance(name, str) or not _JOB.fullmatch(name):
+            raise DataError("job is no number of a job", "one job's own number, as a text")
+        job = self._admin.job(int(name))
+        if job is None:
+            return _of_job(name, "Slurm knows no such job")
+        if not job.node_list:
+            return _of_job(name, "it has had no nodes yet")
+        self._allowed_nodes(job.node_list)
+        if job.admin_comment == text:
+            return {"done": [], "already": [name], "failed": {}}
+        if job.admin_comment and not job.admin_comment.startswith(OUR_MARK):
+            return _of_job(name, "it has an AdminComment of somebody else's")
+        return _of_job(name, self._admin.set_admin_comment(int(name), text))
+
+    def _allowed_nodes(self, nodes: object) -> list[str]:
+        """The names, each once. Raises when they are none or any of them is not allowed."""
+        if not isinstance(nodes, str) or not nodes or len(nodes) > MAX_NODES:
+            raise DataError(f"nodes is no host list of at most {MAX_NODES} characters")
+        names = list(dict.fromkeys(expand(nodes)))
+        if len(names) > MAX_NODES:
+            raise DataError(f"more than {MAX_NODES} nodes at a time")
+        if not all(map(_NODE.fullmatch, names)):
+            raise DataError("nodes has a name that no node can have")
+        if foreign := [name for name in names if name not in self._nodes]:
+            raise PermissionDeniedError(
+                f"helper.nodes does not allow {foreign[0]}"
+                + (f" and {len(foreign) - 1} more" if len(foreign) > 1 else "")
+            )
+        return names
+
+
+def _problem(verb: str, condition: NodeCondition) -> str | None:
+    """Why the verb cannot be carried out on a node, "" where it can; None where it is done."""
+    is_drained, is_ours = "drain" in condition.flags, condition.reason.startswith(OUR_MARK)
+    if verb == "drain":
+        return None if is_drained else ""
+    if verb == "resume":
+        if not is_drained:
+            return None
+        return "" if is_ours else "it was drained by somebody else, who may resume it"
+    if verb == "power-down":
+        return None if condition.flags & _DOWN else ""
+    if "powering_down" in condition.flags:
+        return "it is powering down: Slurm would forget the order"
+    return "" if condition.flags & _DOWN else None
+
+
+def _of_job(name: str, error: str) -> dict[str, Any]:
+    return {
+        "done": [] if error else [name],
+        "already": [],
+        "failed": {name: error} if error else {},
+    }
+
+
+def _text(what: str, value: object) -> str:
+    """One plain line, marked as ours. Raises DataError for any other."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT_CHARS:
+        raise DataError(f"{what} is no text of 1 to {MAX_TEXT_CHARS} characters")
+    if not _TEXT.fullmatch(value):
+        raise DataError(
+            f"{what} has a character that is not taken",
+            "letters, digits, blanks and _ . , : ; ( ) + / @ # % - on one line",
+        )
+    return OUR_MARK + value.strip()
+
+
+def _verbs(settings: HelperSettings) -> frozenset[str]:
+    if not settings.verbs:
+        raise ConfigError(
+            "helper.verbs is empty: there is nothing that the helper may do",
+            f"name what it may do in [helper] of gsched.toml: {', '.join(VERBS)}",
+        )
+    if unknown := [verb for verb in settings.verbs if verb not in VERBS]:
+        raise ConfigError(
+            f"helper.verbs has {unknown[0]!r}, which is no verb", f"verbs: {', '.join(VERBS)}"
+        )
+    return frozenset(settings.verbs)
+
+
+def _nodes(settings: HelperSettings) -> frozenset[str]:
+    try:
+        return frozenset(name for hostlist in settings.nodes for name in expand(hostlist))
+    except DataError as error:
+        raise ConfigError(f"helper.nodes: {error.message}", error.hint) from None
+
+
+def _uid(user: str) -> int:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        raise ConfigError(f"helper.user is {user}, who is no user of this host") from None
+
+
+def check_settings(settings: HelperSettings) -> None:
+    """Raise ConfigError for a table ``[helper]`` with which the helper would not start."""
+    _verbs(settings), _nodes(settings), _uid(settings.user)
+
+
+@contextmanager
+def serving(settings: Settings) -> Iterator[None]:
+    """Serve requests at the helper's socket during the block.
+
+    Raises ConfigError for settings that do not fit, UnavailableError or PermissionDeniedError
+    where nobody can listen there.
+    """
+    helper = Helper(settings.helper, NodeAdmin(settings.slurm.command_timeout_s))
+    server = UnixServer(helper.answer, helper.admits)
+    with server.listening(settings.helper_socket):  # open to all: the kernel says who asks
+        verbs = ", ".join(settings.helper.verbs)
+        log.info("for user %s: %s; at %s", settings.helper.user, verbs, settings.helper_socket)
+        yield
+    helper.finish()
+
+
+def run(settings: Settings) -> None:
+    """Be the helper until SIGTERM or SIGINT. Raises as `serving` does."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: ended.set())
+    set_up(logging.INFO)
+    notifier = Notifier.from_environment()
+    with serving(settings):
+        notifier.ready()
+        ended.wait()
+        notifier.stopping()

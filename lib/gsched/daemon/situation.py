@@ -1,0 +1,116 @@
+"""What the daemon is doing, for `gsched daemon status` and `systemctl status`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gsched.daemon.gate import Mode
+from gsched.model.decision import JsonValue
+
+_MOST_ERRORS = 5
+_WORDS = {
+    Mode.ACT: "acting",
+    Mode.OBSERVE: "observing",
+    Mode.FROZEN: "frozen, observing",
+    Mode.HALTED: "halted, observing",
+    Mode.OFF: "switched off, observing",
+    Mode.CONTROL: "control interval, observing",
+    Mode.STANDBY: "standby",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One moment of the daemon (times epoch seconds). A new one takes its place at each change.
+
+    `problem` is why rounds fail now, '' while they succeed; `failures` how many have failed in a
+    row. `config_problem` is why the newest configuration is not in force.
+    """
+
+    started_at: int
+    mode: Mode
+    why: str = ""
+    policy: str = ""
+    interval_s: float = 0.0
+    fence: int | None = None
+    last_round_s: float | None = None
+    timings_s: Mapping[str, float] = field(default_factory=dict)
+    summary: Mapping[str, JsonValue] = field(default_factory=dict)
+    next_round_at: float | None = None
+    failures: int = 0
+    problem: str = ""
+    config_read_at: int | None = None
+    config_problem: str = ""
+    needs_restart: tuple[str, ...] = ()
+    errors: tuple[tuple[int, str], ...] = ()
+    listeners: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class Board:
+    """Where the present situation is posted by the main thread; any thread may read it."""
+
+    def __init__(self, started_at: int, mode: Mode) -> None:
+        self.now = Situation(started_at, mode)
+        self._began = time.monotonic()
+
+    def post(self, **changes: Any) -> None:
+        """Replace these fields of the situation."""
+        self.now = replace(self.now, **changes)
+
+    def post_failure(self, at: int, message: str, failures: int) -> None:
+        """A round has failed, the `failures`-th in a row."""
+        errors = ((at, message), *self.now.errors)[:_MOST_ERRORS]
+        self.post(problem=message, failures=failures, errors=errors)
+
+    def document(self, trusted: bool) -> dict[str, Any]:
+        """Plain values. What errors say may name jobs and paths: it is for `trusted` eyes only."""
+        now = self.now
+        return {
+            "pid": os.getpid(),
+            "started_at": now.started_at,
+            "uptime_s": round(time.monotonic() - self._began, 1),
+            "mode": now.mode.value,
+            "why": now.why,
+            "policy": now.policy,
+            "interval_s": now.interval_s,
+            "fence": now.fence,
+            "last_round_s": now.last_round_s,
+            "timings_s": dict(now.timings_s),
+            "summary": dict(now.summary),
+            "next_round_at": now.next_round_at,
+            "failures": now.failures,
+            "config_read_at": now.config_read_at,
+            "config_in_force": not now.config_problem,
+            "needs_restart": list(now.needs_restart),
+            "problem": now.problem if trusted else None,
+            "config_problem": now.config_problem if trusted else None,
+            "last_errors": [{"at": at, "message": m} for at, m in now.errors] if trusted else None,
+            "listeners": {
+                what: {"address": address, "problem": problem}
+                for what, (address, problem) in now.listeners.items()
+            },
+        }
+
+    def line(self) -> str:
+        """One line for the service manager."""
+        now = self.now
+        words = [
+            _WORDS[now.mode] + (f" ({now.why})" if now.why and now.mode.value != "observe" else "")
+        ]
+        if now.config_problem:
+            words.append(f"new configuration not in force: {now.config_problem}")
+        if now.problem:
+            words.append(f"{now.failures} rounds failed: {now.problem}")
+        elif now.last_round_s is not None:
+            counts = ", ".join(f"{k} {now.summary[k]}" for k in _TOLD if now.summary.get(k))
+            words.append(
+                f"policy {now.policy}, round {now.last_round_s:.2f} s, {counts or 'no jobs'}"
+            )
+        return "; ".join(words)
+
+
+_TOLD = ("pending", "ranked", "changes", "postponed")

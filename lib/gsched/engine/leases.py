@@ -1,0 +1,178 @@
+"""The life of a lease: what Slurm's own state says has happened, and what is to be done next. Pure.
+
+A lease belongs to one attempt of a job. Whatever was cut off in between, by a kill of the daemon or
+by somebody else's hand, the job itself shows what became of it, at any time and without memory:
+
+- it runs in the same attempt: it was not requeued;
+- it waits, or runs, after one more restart: it was requeued, or even runs again;
+- it has ended, or Slurm does not know it any more: the lease is over.
+
+So `settled` comes before everything else, and the same call that carries a lease on reconciles it
+after a restart. What is to be done is written down before (ENDING, SAVED), and done only while the
+job is seen to run in the lease's own attempt: a requeue that was sent already has raised Slurm's
+restart count, so that it is not sent a second time, and one that is sent twice all the same is
+refused by Slurm, for the job waits. A signal leaves no trace in Slurm: after a kill it is sent
+again, so that a job may be told twice to save.
+
+Nothing reports yet that a job has saved. A lease then counts as SAVED when its grace is over.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from gsched.model.accounts import LeaseGrant
+from gsched.model.job import Capability, JobState, JobView, LeaseState
+
+REQUEUE_WINDOW_S = 600
+"""So long after a job has saved it may be requeued; later, the work since then would be lost."""
+
+CLOCK_SLACK_S = 60
+"""A clock that was set back by more than this no longer tells how old a lease's state is."""
+
+_HOLDS_GPUS = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+# Not a state in which a job stays: it is on the way into its next attempt.
+_ENDED = frozenset({s for s in JobState if s.is_terminal} - {JobState.REQUEUED})
+
+
+@dataclass(frozen=True, slots=True)
+class JobSeen:
+    """What the cluster shows of a job: its attempt, as in LeaseGrant, and state.
+
+    `excluded` is the code of the reason for which it must not be requeued, "" for none.
+    """
+
+    attempt: int
+    restarts: int
+    state: JobState
+    excluded: str = ""
+
+    @classmethod
+    def of(cls, view: JobView) -> JobSeen:
+        """The same from a snapshot."""
+        why = view.exclusion(Capability.PREEMPT)
+        return cls(view.attempt, view.restarts, view.state, why.code if why else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A transition to be written down, and why."""
+
+    state: LeaseState
+    detail: str = ""
+
+
+class Verb(enum.Enum):
+    """What is done to a job."""
+
+    SIGNAL = "signal"
+    REQUEUE = "requeue"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing to be done to the job of a lease.
+
+    `act_id` is its idempotency key; it is void past `valid_until` (epoch), and in any other
+    attempt than the lease's. Of a signal `undone` is the way back, of a requeue there is none.
+    """
+
+    act_id: str
+    verb: Verb
+    valid_until: int
+
+
+def settled(grant: LeaseGrant, seen: JobSeen | None) -> tuple[Move, ...]:
+    """What the look at its job says of a standing lease; `seen` None: Slurm knows no such job."""
+    if seen is None:
+        return (Move(LeaseState.VANISHED, "Slurm does not know the job any more"),)
+    if seen.restarts <= grant.restarts:
+        if seen.attempt > grant.attempt:
+            return (Move(LeaseState.VANISHED, "another job has its number"),)
+        return _end(seen)
+    moves: tuple[Move, ...] = ()
+    if grant.lease.state is not LeaseState.REQUEUED:
+        by_gsched = grant.lease.state is LeaseState.SAVED
+        moves = (Move(LeaseState.REQUEUED, "" if by_gsched else "not by gsched"),)
+    if seen.state in _HOLDS_GPUS:
+        return (*moves, Move(LeaseState.REGRANTED))
+    return (*moves, *_end(seen))
+
+
+def is_present(grant: LeaseGrant, seen: JobSeen) -> bool:
+    """Whether the job is in the lease's own attempt.
+
+    The restart count tells a later one from the moment of the requeue on, the submit time only
+    when the nodes are free. A slurmctld that was set back shows an earlier one.
+    """
+    return (seen.attempt, seen.restarts) == (grant.attempt, grant.restarts)
+
+
+def _end(seen: JobSeen) -> tuple[Move, ...]:
+    if seen.state is JobState.CANCELLED:
+        return (Move(LeaseState.CANCELLED),)
+    if seen.state in _ENDED:
+        return (Move(LeaseState.ENDED, seen.state.value.lower()),)
+    return ()
+
+
+def carried_on(grant: LeaseGrant, seen: JobSeen, saved: bool | None, now: int) -> Move | Act | None:
+    """The next step of a lease that `settled` has nothing to say of; None: wait.
+
+    `saved` is what the job itself reports, None: nothing. A move is written down, and the lease
+    asked about again; an act is done, and then looked at.
+    """
+    state, revoke = grant.lease.state, grant.revoke
+    if revoke is None or not state.can_be_undone or not is_present(grant, seen):
+        return None
+    if seen.excluded:
+        return Move(LeaseState.KEPT, f"left alone: {seen.excluded}")
+    if state is LeaseState.ENDING:
+        step: Move | Act = Act(f"{revoke.revoke_id}/signal", Verb.SIGNAL, revoke.valid_until)
+    elif state is LeaseState.SIGNALLED:
+        over_at = grant.since + revoke.grace_s
+        if saved is not True and grant.since - CLOCK_SLACK_S <= now < over_at:
+            return None
+        why = "the job says so" if saved else f"its grace of {revoke.grace_s} s is over"
+        step = _in_time(Move(LeaseState.SAVED, why), over_at + REQUEUE_WINDOW_S, grant, now)
+    else:
+        valid_until = grant.since + REQUEUE_WINDOW_S
+        step = Act(f"{revoke.revoke_id}/requeue", Verb.REQUEUE, valid_until)
+    if isinstance(step, Act):
+        step = _in_time(step, step.valid_until, grant, now)
+        if isinstance(step, Act) and seen.state is not JobState.RUNNING:
+            return None  # suspended or just ending: it could not save, or need not be requeued
+    return step
+
+
+def _in_time(step: Move | Act, valid_until: int, grant: LeaseGrant, now: int) -> Move | Act:
+    if now > valid_until:
+        return Move(LeaseState.LAPSED, f"too late by {now - valid_until} s")
+    if now < grant.since - CLOCK_SLACK_S:
+        return Move(LeaseState.LAPSED, "the clock was set back")
+    return step
+
+
+def answered(act: Act, refusal: str) -> Move | None:
+    """What an answer of Slurm's says of the lease: `refusal` is "" when the act was taken.
+
+    A requeue that was taken says nothing yet: the job shows it.
+    """
+    if refusal:
+        return Move(LeaseState.REFUSED, f"{act.verb.value}: {refusal}")
+    return Move(LeaseState.SIGNALLED) if act.verb is Verb.SIGNAL else None
+
+
+def undone(grant: LeaseGrant, seen: JobSeen, why: str) -> Move | None:
+    """How a revoke is taken back, None where it cannot be.
+
+    For a lease that `settled` has nothing to say of: recorded, told or saved, but not requeued.
+    """
+    can_be = grant.lease.state.can_be_undone and is_present(grant, seen)
+    return Move(LeaseState.KEPT, why) if can_be else None
+
+
+def moved(grant: LeaseGrant, move: Move, at: int) -> LeaseGrant:
+    """The lease after a transition."""
+    return replace(grant, lease=replace(grant.lease, state=move.state), since=at)

@@ -1,0 +1,283 @@
+"""Leases on a real Slurm: jobs that save when told, are requeued and start again, though the
+process that sees to it is killed at every named point.
+
+Every kill is a real SIGKILL of a process of its own, which runs real rounds with a policy that
+leases. All kill points go side by side, each with a job and a copy of the database of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.leasing import Leasing
+from support.site import Site
+
+from gsched.app.daemon_upkeep import NoPredictor
+from gsched.config.settings import DaemonSettings
+from gsched.daemon.lease_backend import LiveLeases
+from gsched.daemon.requests import RequestBook
+from gsched.daemon.site_factor import scale_for
+from gsched.daemon.slurm_backend import SlurmBackend
+from gsched.engine.faults import LEASE_POINTS, FaultPoint
+from gsched.engine.lease_driver import LeaseDriver
+from gsched.engine.round import RoundRunner
+from gsched.model.job import JobState, LeaseState
+from gsched.slurm.client import CommandClient
+from gsched.testbed.cluster import Testbed
+from gsched.testbed.wait import wait_for
+from gsched_sql import History
+
+pytestmark = pytest.mark.slurm
+
+LENGTH_S = 3600
+KILLS = [point for point in LEASE_POINTS if point is not FaultPoint.LEASE_GRANTED]
+JOB = """#!/bin/bash
+#SBATCH --open-mode=append
+trap 'echo saved ${SLURM_RESTART_COUNT:-0}' USR1
+while true; do sleep 0.5 & wait $!; done
+"""
+
+
+class Rounds:
+    """Rounds on one database; the clock goes `later_s` ahead, so that leases are at their end."""
+
+    def __init__(self, history: History, chosen: int, later_s: int, point: FaultPoint | None):
+        def hook(at: FaultPoint) -> None:
+            if at is point:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def clock() -> int:
+            return int(time.time()) + later_s
+
+        client, settings, numbers = CommandClient(), DaemonSettings(leases=True), itertools.count()
+        config = client.config()
+        backend = SlurmBackend(
+            client,
+            config.cluster,
+            scale_for(config, settings),
+            settings,
+            lambda rows: [row.submit_time for row in rows],
+            clock,
+            RequestBook(history.request_store()),
+            saves=lambda row: row.user == "games",
+        )
+        port = LiveLeases(client, config, backend.rules, backend.requests)
+        self.driver = LeaseDriver(config.cluster, history.leases(), port, clock, hook)
+        policy = Leasing()
+        policy.chosen = chosen
+        self.runner = RoundRunner(
+            backend,
+            policy,
+            history.journal(),
+            NoPredictor(),
+            clock,
+            lambda: f"{os.getpid()}-{next(numbers)}",
+            leases=self.driver,
+        )
+
+
+class Lab:
+    """One testbed; jobs by name, each in a folder where it says that it has saved."""
+
+    def __init__(self, bed: Testbed, folder: Path) -> None:
+        self.bed = bed
+        self.work = bed.spec.root / "work"
+        self.work.mkdir()
+        self.work.chmod(0o777)
+        self.database = folder / "history.db"
+        History.create(f"sqlite:///{self.database}")
+
+    def slurm(self, *argv: str, user: str | None = None) -> str:
+        done = self.bed.run(argv, user, stdin=JOB if argv[0] == "sbatch" else None)
+        assert done.returncode == 0, f"{argv}: {done.stderr}"
+        return done.stdout.strip()
+
+    def submit(self, name: str, *options: str, user: str = "games") -> int:
+        out = f"--output={self.work}/{name}"
+        words = ("sbatch", "--parsable", "--gres=gpu:1", "--mem=100", "-n1", out, *options)
+        return int(self.slurm(*words, user=user))
+
+    def told(self, name: str) -> list[str]:
+        """What a job wrote: a line for each time that it was told to save."""
+        text = (self.work / name).read_text()
+        return [line for line in text.splitlines() if line.startswith("saved")]
+
+    def jobs(self) -> dict[int, tuple[str, int]]:
+        """State and restart count by job id."""
+        lines = self.slurm("squeue", "-h", "-a", "-t", "all", "-O", "JobID:|,State:|,RestartCnt:|")
+        cells = (line.split("|") for line in lines.splitlines())
+        return {int(job): (state, int(restarts)) for job, state, restarts, *_ in cells}
+
+    def run(self, database: Path, job: int, later_s: int, point: FaultPoint | None = None) -> int:
+        """Rounds in a process of their own, until the job's lease is over; its pid."""
+
+        def work(history: History) -> None:
+            leases, rounds = history.leases(), Rounds(history, job, later_s, point)
+
+            def is_over() -> bool:
+                rounds.runner.run(acting=True)
+                return leases.events(f"g{job}")[-1].after.is_over
+
+            wait_for(is_over, f"the lease of {job} to be over", timeout_s=90, poll_s=0.2)
+
+        return forked(database, work)
+
+
+def forked(database: Path, work: Callable[[History], None]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        with History.open(f"sqlite:///{database}") as history:
+            work(history)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    os._exit(code)
+
+
+def ended(pid: int) -> int:
+    """Exit code of a child, negative: the signal that killed it."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("leases")
+    with (
+        Testbed.temporary(num_nodes=1, gpus_per_node=16, cred_expire_s=5) as bed,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        for name, value in bed.env().items():
+            patched.setenv(name, value)
+        yield Lab(bed, folder)
+
+
+def test_a_lease_ends_alike_wherever_its_process_is_killed(lab: Lab) -> None:
+    jobs = {point: lab.submit(point.value) for point in KILLS}
+    undone = lab.submit("undone")
+    barred = {
+        "no-requeue": lab.submit("no-requeue", "--no-requeue"),
+        "no-checkpoint": lab.submit("no-checkpoint", user="news"),
+        "opted-out": lab.submit("opted-out", "--comment=mine gs1{none}"),
+        "changed-later": lab.submit("changed-later"),
+    }
+    number = len(jobs) + 1 + len(barred)
+    wait_for(lambda: [s for s, _ in lab.jobs().values()] == ["RUNNING"] * number, "all to run")
+
+    # granted, by a process that is killed after the first grant, and then by another
+    first = lab.run(lab.database, jobs[KILLS[0]], 0, FaultPoint.LEASE_GRANTED)
+    assert ended(first) == -signal.SIGKILL
+
+    def grant(history: History) -> None:
+        Rounds(history, 0, 0, None).runner.run(acting=True)
+        Rounds(history, 0, 0, None).runner.run(acting=True)
+
+    assert ended(forked(lab.database, grant)) == 0
+    with History.open(f"sqlite:///{lab.database}") as history:
+        leased = sorted(g.key.job_id for g in history.leases().standing("testbed"))
+    assert leased == sorted([*jobs.values(), undone, barred["changed-later"]])
+    lab.slurm("scontrol", "update", f"jobid={barred['changed-later']}", "requeue=0", user="games")
+
+    copies = {job: lab.database.with_name(f"{job}.db") for job in [*leased, *barred.values()]}
+    for copy in copies.values():
+        shutil.copy(lab.database, copy)
+    killed = {p: lab.run(copies[job], job, LENGTH_S, p) for p, job in jobs.items()}
+    back = forked(copies[undone], lambda history: take_back(history, undone))
+    left = [forked(copies[j], lambda h, j=j: revoke_in_vain(h, j)) for j in barred.values()]
+    again = {}
+    for point in KILLS:
+        assert ended(killed[point]) == -signal.SIGKILL, point
+        again[point] = lab.run(copies[jobs[point]], jobs[point], LENGTH_S)
+    assert [ended(pid) for pid in [*again.values(), back, *left]] == [0] * (len(jobs) + 5)
+
+    present = lab.jobs()
+    for point, job in jobs.items():
+        assert present[job] == ("RUNNING", 1), point  # requeued once, and runs again
+        assert way(copies[job], job) == [
+            "granted", "ending", "signalled", "saved", "requeued", "regranted",
+        ]  # fmt: skip
+        # a signal leaves no trace in Slurm: sent but not written down, it is sent again
+        times = 2 if point is FaultPoint.LEASE_SIGNAL_SENT else 1
+        assert lab.told(point.value) == ["saved 0"] * times
+    assert present[undone] == ("RUNNING", 0)
+    assert way(copies[undone], undone) == ["granted", "ending", "signalled", "kept"]
+    assert lab.told("undone") == ["saved 0"]
+    for name, job in barred.items():
+        assert present[job] == ("RUNNING", 0), name
+        assert lab.told(name) == [], name
+
+
+def take_back(history: History, job: int) -> None:
+    """Revoke the job's lease; take that back when it has been told."""
+    rounds = Rounds(history, job, LENGTH_S, None)
+    rounds.runner.run(acting=True)
+    wait_for(lambda: history.leases().events(f"g{job}")[-1].after is LeaseState.SIGNALLED, "")
+    assert rounds.driver.take_back("a test") == (f"g{job}",)
+
+
+def revoke_in_vain(history: History, job: int) -> None:
+    """Rounds of a policy that wants this job's GPUs."""
+    rounds = Rounds(history, job, LENGTH_S, None)
+    for _ in range(3):
+        rounds.runner.run(acting=True)
+
+
+def way(database: Path, job: int) -> list[str]:
+    with History.open(f"sqlite:///{database}") as history:
+        return [event.after.value for event in history.leases().events(f"g{job}")]
+
+
+def test_a_requeue_that_is_sent_twice_is_refused(lab: Lab) -> None:
+    job = lab.submit("twice")
+    wait_for(lambda: lab.jobs()[job][0] == "RUNNING", "the job to run")
+    client = CommandClient()
+    first, second = (client.requeue([str(job)])[0].error for _ in range(2))
+    assert (first, second) == ("", "Job is pending execution")
+    assert lab.jobs()[job][1] == 1
+
+
+def test_what_slurm_says_to_signals(lab: Lab) -> None:
+    client = CommandClient()
+    assert "Invalid job id" in client.signal("99999", "USR1").error
+    assert client.jobs(["99999"]) == ()
+    job = lab.submit("short")
+    wait_for(lambda: lab.jobs()[job][0] == "RUNNING", "the job to run")
+    lab.slurm("scancel", str(job))
+    wait_for(lambda: lab.jobs()[job][0] == "CANCELLED", "the job to end")
+    (row,) = client.jobs([str(job)])
+    assert (row.raw_id, row.state) == (job, JobState.CANCELLED)
+
+
+def test_the_daemon_leases_where_the_site_allows_it_and_users_have_asked(
+    lab: Lab, tmp_path: Path
+) -> None:
+    """Today no user can ask: with leases switched on nobody's job is touched."""
+    site = Site(lab.bed)
+    plugin = tmp_path / "leasing-1.0.dist-info"
+    plugin.mkdir()
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: leasing\nVersion: 1.0\n")
+    (plugin / "entry_points.txt").write_text("[gsched.policies]\nleasing=support.leasing:Leasing\n")
+    path = f"{tmp_path}:{Path(__file__).parents[1]}"
+    env = {"PYTHONPATH": path, "GSCHED_DAEMON_POLICY": "leasing"}
+    refused = site.gsched("daemon", "once", "--act", env=env)
+    assert refused.returncode == 78
+    assert "policy leasing needs preempt" in refused.stderr
+    job = lab.submit("daemon")
+    wait_for(lambda: lab.jobs()[job][0] == "RUNNING", "the job to run")
+    env |= {"GSCHED_DAEMON_LEASES": "true"}
+    done = site.gsched("daemon", "once", "--act", "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["summary"]["problems"] > 0
+    with History.open(f"sqlite:///{site.state}/history.db") as history:
+        assert history.leases().standing("testbed") == []

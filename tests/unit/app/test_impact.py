@@ -1,0 +1,215 @@
+"""What gsched changed: shown where it was planted, not shown where there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.history import CLUSTER, attempt, pending
+from support.impact import BEGIN, TURN_DAYS, jobs_of, make_history, settings_of
+from support.journal import change, round_info
+
+from gsched.app.impact import Control, ReportQuery, impact_report
+from gsched.app.impact_words import figure_rows, report_lines
+from gsched.config.settings import Settings
+from gsched.errors import UsageError
+from gsched.model.decision import Reason
+from gsched.model.job import JobKey, JobState
+from gsched.model.journal import ChangeState
+from gsched.model.times import DAY_S
+from gsched_sql import History
+
+NOTHING = 1.0
+HALF = 0.5
+
+
+def query(
+    control: Control | None = None, since: int | None = None, until: int | None = None
+) -> ReportQuery:
+    return ReportQuery(since, until, control, 3600)
+
+
+def told_of(settings: Settings, **facts: Any) -> dict[str, Any]:
+    return impact_report(settings, query(**facts)).document()
+
+
+def difference(document: dict[str, Any], metric: str = "queueing_mean_s") -> dict[str, Any]:
+    return next(one for one in document["differences"] if one["metric"] == metric)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return settings_of(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_gsched_does_nothing_nothing_is_shown(settings: Settings, seed: int) -> None:
+    make_history(settings, jobs_of(40, NOTHING, seed), 40)
+    document = told_of(settings)
+    assert document["verdict"] == "not-shown"
+    told = difference(document)
+    assert told["low"] <= 0 <= told["high"]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(HALF, "shorter"), (2.0, "longer")])
+def test_a_planted_effect_is_shown(settings: Settings, factor: float, verdict: str) -> None:
+    make_history(settings, jobs_of(40, factor, 7), 40)
+    document = told_of(settings)
+    assert document["verdict"] == verdict
+    told = difference(document)
+    assert told["acting"] / told["control"] == pytest.approx(factor, rel=0.35)
+    assert told["difference"] == told["acting"] - told["control"]
+    assert told["low"] < told["difference"] < told["high"]
+    assert (difference(document, "long_wait_share")["difference"] < 0) is (factor < 1)
+
+
+def test_figures_are_those_of_the_jobs(settings: Settings) -> None:
+    records = jobs_of(2 * TURN_DAYS, HALF, 3)
+    make_history(settings, records, 2 * TURN_DAYS)
+    document = told_of(settings)
+    acting, control = document["arms"]
+    last = BEGIN + TURN_DAYS * DAY_S
+    own = [r for r in records if r.submit_time < last and r.start_time <= last]
+    waits = sorted(r.start_time - r.submit_time for r in own)
+    assert acting["jobs"] == len(own)
+    assert acting["gpu_jobs"] == sum(r.num_gpus > 0 for r in own)
+    assert acting["length_s"] == TURN_DAYS * DAY_S == control["length_s"]
+    assert acting["gpu_time_s"] == sum(r.num_gpus * (r.end_time - r.start_time) for r in own)
+    assert difference(document)["acting"] == pytest.approx(sum(waits) / len(waits))
+    assert difference(document, "queueing_median_s")["acting"] == waits[(len(waits) + 1) // 2 - 1]
+    jct = [r.end_time - r.submit_time for r in own]
+    assert difference(document, "jct_mean_s")["acting"] == pytest.approx(sum(jct) / len(jct))
+    slow = [(r.end_time - r.submit_time) / (r.end_time - r.start_time) for r in own]
+    assert difference(document, "bounded_slowdown_mean")["acting"] == pytest.approx(
+        sum(slow) / len(slow)
+    )
+    long_waits = sum(wait > 3600 for wait in waits) / len(waits)
+    assert difference(document, "long_wait_share")["acting"] == pytest.approx(long_waits)
+    assert acting["submitted_jobs_a_day"] == acting["submitted_jobs"] / TURN_DAYS
+
+
+def test_too_few_days_are_no_ground_for_a_claim(settings: Settings) -> None:
+    make_history(settings, jobs_of(12, HALF, 3), 12)
+    report = impact_report(settings, query())
+    document = report.document()
+    assert [arm["days"] for arm in document["arms"]] == [6, 6]
+    assert document["verdict"] == "too-few-days"
+    assert {one["low"] for one in document["differences"]} == {None}
+    assert "6 days acting, 6 days of control; 7 of each are needed" in "\n".join(
+        report_lines(report)
+    )
+    assert {row[-1] for row in figure_rows(report)} == {"", "unknown"}
+
+
+def test_who_is_left_out_is_counted_by_reason(settings: Settings) -> None:
+    turn = BEGIN + TURN_DAYS * DAY_S
+    odd = [
+        attempt(90_001, BEGIN - 5000, start_time=BEGIN - 4000),
+        attempt(90_002, turn - 100, start_time=turn + 100, end_time=turn + 200),
+        pending(90_003, BEGIN + 50),
+        pending(90_004, BEGIN + 60),
+        attempt(90_005, BEGIN + 70, start_time=None, end_time=BEGIN + 90, state=JobState.CANCELLED),
+    ]
+    make_history(settings, odd, 4 * TURN_DAYS)
+    document = told_of(settings, since=BEGIN - DAY_S)
+    assert {k: v for k, v in document["left_out"].items() if v} == {
+        "outside": 1,
+        "straddles": 1,
+        "waiting": 2,
+        "never-started": 1,
+    }
+    assert [arm["jobs"] for arm in document["arms"]] == [0, 0]
+    assert [arm["submitted_jobs"] for arm in document["arms"]] == [4, 0]
+
+
+def test_times_are_those_that_were_asked_for(settings: Settings) -> None:
+    make_history(settings, jobs_of(8, HALF, 3), 8)
+    document = told_of(settings, since=BEGIN + DAY_S, until=BEGIN + 3 * DAY_S)
+    assert [arm["length_s"] for arm in document["arms"]] == [DAY_S, DAY_S]
+    assert [arm["days"] for arm in document["arms"]] == [1, 1]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(NOTHING, "not-shown"), (HALF, "shorter")])
+def test_partitions_that_are_held_back_are_a_control(
+    tmp_path: Path, factor: float, verdict: str
+) -> None:
+    settings = settings_of(tmp_path, control_partitions=("quiet",))
+    make_history(settings, jobs_of(40, factor, 5, ("gpu", "quiet")), 40)
+    report = impact_report(settings, query())
+    document = report.document()
+    assert (document["control"], document["verdict"]) == ("partitions", verdict)
+    assert [arm["days"] for arm in document["arms"]] == [20, 20]
+    assert any("Partitions differ" in line for line in report_lines(report))
+    by_time = told_of(settings, control="time")
+    assert by_time["arms"][0]["jobs"] == document["arms"][0]["jobs"]
+    assert by_time["left_out"]["other-partition"] > 0
+
+
+def test_a_control_that_is_none(settings: Settings) -> None:
+    make_history(settings, [], 4)
+    with pytest.raises(UsageError, match="no partitions are a control"):
+        told_of(settings, control="partitions")
+
+
+def test_a_daemon_that_only_observed(settings: Settings) -> None:
+    History.create(settings.database_url)
+    with History.open(settings.database_url) as history:
+        for at in range(BEGIN, BEGIN + DAY_S + 1, 3600):
+            history.spans(CLUSTER).note("observe", "qssf", at, DAY_S)
+        journal = history.journal()
+        journal.begin_round(round_info("r1", acting=False, started_at=BEGIN))
+        journal.record("r1", [change("c1", 0, 40)], ChangeState.OBSERVED, BEGIN)
+    report = impact_report(settings, query())
+    document = report.document()
+    assert document["verdict"] == "never-acted"
+    assert (document["would_move"]["up"], document["moved"]["up"]) == (1, 0)
+    lines = "\n".join(report_lines(report))
+    assert "Nothing can be said of an effect: gsched has not acted" in lines
+    assert "Observing, gsched would have moved 1 job up and 0 down." in lines
+
+
+def test_a_daemon_that_has_acted_from_its_first_day(settings: Settings) -> None:
+    History.create(settings.database_url)
+    with History.open(settings.database_url) as history:
+        history.spans(CLUSTER).note("act", "qssf", BEGIN, DAY_S, writes=3)
+    document = told_of(settings)
+    assert document["verdict"] == "no-control"
+    assert document["modes"] == {"act": {"length_s": 0, "rounds": 1, "writes": 3}}
+
+
+def test_what_was_written_is_told_with_whose_it_was(settings: Settings) -> None:
+    make_history(settings, jobs_of(4, NOTHING, 3), 4)
+    keys = [JobKey(CLUSTER, r.job_id, epoch=r.submit_time) for r in jobs_of(4, NOTHING, 3)[:4]]
+    starving = Reason("starving", {})
+    changes = [
+        change("c1", 0, 40, key=keys[0]),
+        change("c2", 40, -20, key=keys[0]),  # the last word on the first job
+        change("c3", 0, 60, key=keys[1], reason=starving),
+        change("c4", 60, 0, key=keys[1], takes_back=True),
+        change("c5", 0, 10, key=keys[3]),
+        change("c6", 0, 10, key=keys[2]),
+    ]
+    with History.open(settings.database_url) as history:
+        journal = history.journal()
+        journal.begin_round(round_info("r1", started_at=BEGIN))
+        journal.record("r1", changes, ChangeState.INTENT, BEGIN + 1)
+        ended = [(c.change_id, ChangeState.CONFIRMED, "") for c in changes[:5]]
+        journal.settle([*ended, ("c6", ChangeState.REJECTED, "no")], BEGIN + 2)
+        counts = {"qos": 3, "fairshare": 1, "pairs": 40}
+        journal.end_round("r1", BEGIN + 3, {"inversions": counts}, {})
+    report = impact_report(settings, query())
+    document = report.document()
+    assert document["changes"] == {"confirmed": 5, "rejected": 1}
+    assert document["taken_back"] == 1
+    assert (document["moved"]["up"], document["moved"]["down"]) == (2, 1)
+    assert document["moved"]["users"] == [
+        {"name": "u0", "up": 1, "down": 1, "mean_points": -5.0},
+        {"name": "u1", "up": 1, "down": 0, "mean_points": 60.0},
+    ]
+    assert document["moved"]["accounts"][0]["name"] == "lab1"
+    assert document["inversions"] == {"counts": 1, "last": counts, "greatest_share": 0.1}
+    assert document["starving_jobs"] == 1
+    lines = "\n".join(report_lines(report))
+    assert "u0 1 up 1 down (-5 points)" in lines
+    assert "against QOS 3, against fair-share 1 of 40 pairs" in lines

@@ -1,0 +1,387 @@
+"""The driver of leases: what it takes on, and what it sees to before and after each act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.jobs import T0, view
+from support.memory_leases import MemoryLeases
+from support.toy_slurm import GPUS, WAIT_S, ToyJob, ToySlurm, node
+
+from gsched.engine.faults import LEASE_POINTS, FaultPoint
+from gsched.engine.lease_driver import MAX_GRACE_S, MAX_ID_CHARS, LeaseDriver
+from gsched.engine.lease_rules import FIRST_SAVE_S, HAND_OVERS_A_LEASE
+from gsched.errors import TryAgainError
+from gsched.model.cluster import ClusterState
+from gsched.model.decision import Action, Decision, Grant, Rank, Renew, Revoke
+from gsched.model.job import JobKey, JobState, LeaseState
+from gsched.model.jobtable import JobTable
+
+LENGTH_S = 3600
+SHORTEST_S = HAND_OVERS_A_LEASE * (FIRST_SAVE_S + WAIT_S)
+RUNS = JobState.RUNNING
+
+
+class Setting:
+    """One job that runs, a store, and a driver."""
+
+    def __init__(self) -> None:
+        self.slurm = ToySlurm("c", T0)
+        self.store = MemoryLeases()
+        self.points: list[FaultPoint] = []
+        self.told: list[LeaseState] = []
+        self.driver = LeaseDriver(
+            "c",
+            self.store,
+            self.slurm,
+            self.slurm.clock,
+            self.points.append,
+            lambda _, move: self.told.append(move.state),
+        )
+        self.job = self.slurm.submit()
+        self.job.state = RUNS
+
+    def round(
+        self,
+        *actions: Action,
+        meanwhile: Callable[[], object] = lambda: None,
+        order: dict[JobKey, Rank] | None = None,
+        edit: Callable[[ClusterState], ClusterState] = lambda state: state,
+    ) -> list[str]:
+        """A round with these actions; `meanwhile` happens after its look. What was not done."""
+        state = edit(self.driver.seen(self.slurm.snapshot(), acting=True))
+        meanwhile()
+        decision = Decision(order or {}, actions, {}, {})
+        return [p.what for p in self.driver.carry_out(decision, state)]
+
+    def action(
+        self, kind: Any, action_id: str = "a", job: ToyJob | None = None, **rest: Any
+    ) -> Any:
+        job = job or self.job
+        base = {"key": job.key, "attempt": job.submit, "after_seq": 0, "undo": None}
+        base |= {"valid_until": self.slurm.now + 60}
+        return kind(action_id=action_id, **(base | rest))
+
+    def grant(self, action_id: str = "g", **rest: Any) -> Any:
+        return self.action(Grant, action_id, **({"length_s": LENGTH_S} | rest))
+
+    def renew(self, action_id: str = "n", **rest: Any) -> Any:
+        return self.action(Renew, action_id, **({"length_s": LENGTH_S} | rest))
+
+    def revoke(self, action_id: str = "r", **rest: Any) -> Any:
+        return self.action(Revoke, action_id, **({"grace_s": 30, "beneficiary": None} | rest))
+
+    def states(self, lease_id: str = "g") -> list[LeaseState]:
+        return [event.after for event in self.store.events(lease_id)]
+
+    @property
+    def state(self) -> LeaseState:
+        return self.states()[-1]
+
+
+@pytest.fixture
+def setting() -> Setting:
+    return Setting()
+
+
+@pytest.fixture
+def leased(setting: Setting) -> Setting:
+    """With a lease that is at its end."""
+    assert setting.round(setting.grant()) == []
+    setting.slurm.now += LENGTH_S
+    return setting
+
+
+@pytest.fixture
+def told(leased: Setting) -> Setting:
+    """With a lease whose job has been told to save, just now."""
+    assert leased.round(leased.revoke()) == []
+    assert leased.state is LeaseState.SIGNALLED
+    return leased
+
+
+def test_the_whole_way_and_its_fault_points(told: Setting) -> None:
+    told.slurm.now += 30
+    told.round()
+    assert told.state is LeaseState.REQUEUED  # seen at once: the restart count says so
+    told.slurm.nodes_are_free(told.job)
+    told.round()
+    told.job.state = RUNS
+    told.round()
+    way = ["granted", "ending", "signalled", "saved", "requeued", "regranted"]
+    assert [state.value for state in told.states()] == way
+    assert [state.value for state in told.told] == way
+    assert told.points == list(LEASE_POINTS)
+    assert (told.job.signals, told.job.requeues) == (
+        [(0, T0 + LENGTH_S)],
+        [(0, T0 + LENGTH_S + 30)],
+    )
+    assert told.store.save_times("c") == [30]
+
+
+def test_a_policy_sees_the_leases(leased: Setting) -> None:
+    state = leased.driver.seen(leased.slurm.snapshot(), acting=False)
+    (shown,) = state.jobs.views
+    assert shown.lease is not None
+    assert (shown.lease.lease_id, shown.lease.state) == ("g", LeaseState.GRANTED)
+    assert shown.lease.end_time == T0 + LENGTH_S
+
+
+def test_who_only_observes_writes_nothing_down(leased: Setting) -> None:
+    leased.job.state = JobState.FAILED
+    leased.driver.seen(leased.slurm.snapshot(), acting=False)
+    assert leased.state is LeaseState.GRANTED
+    leased.driver.seen(leased.slurm.snapshot(), acting=True)
+    assert leased.state is LeaseState.ENDED
+
+
+def test_a_job_that_left_the_queue_is_asked_for(leased: Setting) -> None:
+    leased.job.state = JobState.CANCELLED
+    leased.slurm.answers = False
+    with pytest.raises(TryAgainError):
+        leased.round()
+    assert leased.state is LeaseState.GRANTED  # it is not known: nothing is concluded
+    leased.slurm.answers = True
+    leased.round()
+    assert leased.state is LeaseState.CANCELLED
+
+
+# What happens between the round's look and its act: the act is not done any more.
+BETWEEN = {
+    "requeued": lambda s: s.slurm.requeue(s.job),
+    "opted out": lambda s: setattr(s.job, "excluded", "opted-out"),
+    "suspended": lambda s: setattr(s.job, "state", JobState.SUSPENDED),
+    "ended": lambda s: setattr(s.job, "state", JobState.COMPLETED),
+    "gone": lambda s: s.slurm.jobs.pop(s.job.key),
+}
+THEN = {
+    "requeued": LeaseState.REQUEUED,
+    "opted out": LeaseState.KEPT,
+    "suspended": None,
+    "ended": LeaseState.ENDED,
+    "gone": LeaseState.VANISHED,
+}
+
+
+@pytest.mark.parametrize("what", BETWEEN)
+def test_the_precondition_is_looked_at_right_before_the_signal(leased: Setting, what: str) -> None:
+    leased.round(leased.revoke(), meanwhile=lambda: BETWEEN[what](leased))
+    assert leased.job.signals == []
+    assert leased.job.wronged == []
+    assert leased.state is (THEN[what] or LeaseState.ENDING)
+
+
+@pytest.mark.parametrize("what", BETWEEN)
+def test_the_precondition_is_looked_at_right_before_the_requeue(told: Setting, what: str) -> None:
+    told.slurm.now += 30
+    told.round(meanwhile=lambda: BETWEEN[what](told))
+    assert told.job.requeues == []
+    assert told.job.wronged == []
+    assert told.state is (THEN[what] or LeaseState.SAVED)
+
+
+def test_a_job_that_reports_need_not_wait_for_its_grace(told: Setting) -> None:
+    told.slurm.now += 3
+    told.round()
+    assert told.state is LeaseState.SIGNALLED
+    told.job.reports_saved = True
+    told.round()
+    assert told.state is LeaseState.REQUEUED
+
+
+def test_what_slurm_refuses_is_given_up(told: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told.slurm, "requeue", lambda _: "Requested operation is disabled")
+    told.slurm.now += 30
+    told.round()
+    assert told.state is LeaseState.REFUSED
+    last = told.store.events("g")[-1]
+    assert last.detail == "requeue: Requested operation is disabled"
+    told.round()
+    assert told.job.requeues == []
+
+
+def test_an_answer_that_does_not_come_is_looked_up(told: Setting) -> None:
+    """scontrol has done it, but its answer is lost: the next round sees, and sends nothing."""
+    told.slurm.now += 30
+    act = told.slurm.act
+
+    def silent(*args: Any) -> str:
+        act(*args)
+        raise TryAgainError("no answer within 60 s")
+
+    told.slurm.act = silent  # type: ignore[method-assign]
+    with pytest.raises(TryAgainError):
+        told.round()
+    assert told.state is LeaseState.SAVED
+    told.round()
+    assert told.state is LeaseState.REQUEUED
+    assert len(told.job.requeues) == 1
+
+
+def test_the_kill_switch_takes_back_what_can_be(told: Setting) -> None:
+    assert told.driver.take_back("kill switch") == ("g",)
+    assert told.state is LeaseState.KEPT
+    assert told.store.events("g")[-1].detail == "kill switch"
+    told.slurm.now += 30
+    told.round()
+    assert told.job.requeues == []
+    assert told.driver.take_back("again") == ()
+
+
+def test_what_was_requeued_is_not_taken_back(told: Setting) -> None:
+    told.slurm.requeue(told.job)
+    assert told.driver.take_back("kill switch") == ()
+    assert told.state is LeaseState.REQUEUED
+
+
+# -- what is taken on ------------------------------------------------------------------------------
+
+
+def test_a_lease_must_be_long_against_its_hand_over(setting: Setting) -> None:
+    (what,) = setting.round(setting.grant(length_s=SHORTEST_S - 1))
+    assert f"shorter than 20 hand-overs of {FIRST_SAVE_S + WAIT_S} s" in what
+    assert setting.round(setting.grant(length_s=SHORTEST_S)) == []
+
+
+def test_the_hand_over_is_measured(told: Setting) -> None:
+    told.slurm.now += 30
+    told.round()
+    told.slurm.nodes_are_free(told.job)
+    told.job.state = RUNS
+    told.round()
+    shortest = HAND_OVERS_A_LEASE * (30 + WAIT_S)
+    assert told.round(told.grant("h", length_s=shortest - 1)) != []
+    assert told.round(told.grant("h", length_s=shortest)) == []
+
+
+def test_a_length_of_its_own_is_an_hour(setting: Setting) -> None:
+    assert setting.round(setting.grant(length_s=0)) == []
+    assert setting.store.kept["g"].lease.length_s == 3600
+
+
+def test_a_lease_is_a_promise_until_its_end(setting: Setting) -> None:
+    setting.round(setting.grant())
+    setting.slurm.now += LENGTH_S - 31
+    (what,) = setting.round(setting.revoke())
+    assert "the lease runs for another 31 s" in what
+    setting.slurm.now += 1  # the grace ends with the lease
+    assert setting.round(setting.revoke()) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (lambda s: s.grant("g2"), "the job has the lease g"),
+        (lambda s: s.renew("n", length_s=10), "is shorter than 20 hand-overs"),
+        (lambda s: s.revoke(grace_s=-1), "a grace of -1 s"),
+        (lambda s: s.revoke(grace_s=MAX_GRACE_S + 1), "a grace of 3601 s"),
+        (lambda s: s.revoke("x" * (MAX_ID_CHARS + 1)), "more than 128 characters"),
+        (lambda s: s.revoke(valid_until=s.slurm.now - 2), "expired 2 s ago"),
+        (lambda s: s.revoke(attempt=1), "no lease in this attempt"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_not_done(
+    leased: Setting, made: Callable[[Setting], Any], words: str
+) -> None:
+    (what,) = leased.round(made(leased))
+    assert words in what
+    assert leased.state is LeaseState.GRANTED
+    assert len(leased.store.kept) == 1
+
+
+def test_the_same_action_again_changes_nothing(leased: Setting) -> None:
+    assert leased.round(leased.grant("g")) == []
+    assert leased.round(leased.revoke()) == []
+    assert leased.round(leased.revoke()) == []
+    assert len(leased.job.signals) == 1
+    (what,) = leased.round(leased.revoke("r2"))
+    assert "it is being revoked by r" in what
+
+
+def test_an_id_is_not_used_twice(told: Setting) -> None:
+    told.driver.take_back("a test")
+    (what,) = told.round(told.grant("g"))
+    assert "an earlier lease has this id" in what
+    assert told.round(told.grant("g2")) == []
+
+
+def test_one_action_a_job_and_decision(leased: Setting) -> None:
+    (what,) = leased.round(leased.renew(), leased.revoke())
+    assert "another action in this decision" in what
+    assert leased.states() == [LeaseState.GRANTED, LeaseState.RENEWED]
+
+
+def test_a_renewal_follows_in_place(leased: Setting) -> None:
+    leased.slurm.now -= 100
+    assert leased.round(leased.renew()) == []
+    assert leased.states() == [LeaseState.GRANTED, LeaseState.RENEWED]
+    following = leased.store.kept["n"]
+    assert (following.lease.start_time, following.attempt) == (T0 + LENGTH_S, leased.job.submit)
+    assert leased.round(leased.renew()) == []
+    assert leased.job.signals == []
+
+
+def test_a_renewal_takes_a_revoke_back(told: Setting) -> None:
+    assert told.round(told.renew()) == []
+    assert told.states()[-1] is LeaseState.RENEWED
+    told.slurm.now += 30
+    told.round()
+    assert told.job.requeues == []
+    assert told.states("n") == [LeaseState.GRANTED]
+
+
+def test_a_renewal_that_comes_too_late(told: Setting) -> None:
+    (what,) = told.round(told.renew(), meanwhile=lambda: told.slurm.requeue(told.job))
+    assert "cannot be taken back any more" in what
+    assert told.state is LeaseState.REQUEUED
+
+
+def test_a_waiting_job_gets_its_lease_when_it_runs(setting: Setting) -> None:
+    setting.job.state = JobState.PENDING
+    assert setting.round(setting.grant()) == []
+    assert setting.store.kept == {}
+    setting.job.state = RUNS
+    assert setting.round(setting.grant()) == []
+    assert setting.state is LeaseState.GRANTED
+
+
+# -- for whose good --------------------------------------------------------------------------------
+
+
+def test_gpus_are_freed_only_for_one_who_gets_them(leased: Setting) -> None:
+    whom = leased.slurm.submit()
+    rank = Rank("gpu", 1, 1, 0.0, 1.0)
+    revoke = leased.revoke(beneficiary=whom.key)
+
+    def on_node(name: str) -> Callable[[ClusterState], ClusterState]:
+        return lambda state: replace(state, nodes=(node(name, GPUS),))
+
+    (what,) = leased.round(revoke, order={whom.key: rank}, edit=on_node("gn02"))
+    assert "would not fit" in what
+    (what,) = leased.round(revoke, order={}, edit=on_node("gn01"))
+    assert "is not ranked" in what
+    (what,) = leased.round(
+        revoke, order={whom.key: replace(rank, position=2)}, edit=on_node("gn01")
+    )
+    assert "is number 2 of its queue" in what
+    assert leased.job.signals == []
+    assert leased.round(revoke, order={whom.key: rank}, edit=on_node("gn01")) == []
+    assert leased.store.kept["g"].revoke.beneficiary == whom.key.slurm_id  # type: ignore[union-attr]
+
+
+def test_many_leases_cost_no_look_while_nothing_is_due(setting: Setting) -> None:
+    jobs = [setting.slurm.submit() for _ in range(50)]
+    for job in jobs:
+        job.state = RUNS
+    setting.round(*[setting.grant(f"g{j.key.job_id}", job=j) for j in jobs])
+    setting.slurm.answers = False  # any question would raise
+    assert setting.round() == []
+    assert len(setting.store.standing("c")) == 50
+
+
+def test_a_table_without_leases_is_handed_on(setting: Setting) -> None:
+    state = replace(setting.slurm.snapshot(), jobs=JobTable.from_views([view(1)]))
+    assert setting.driver.seen(state, acting=True) is state

@@ -1,0 +1,184 @@
+"""The machine of leases: what Slurm's state says, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gsched.engine.leases import (
+    CLOCK_SLACK_S,
+    REQUEUE_WINDOW_S,
+    Act,
+    JobSeen,
+    Move,
+    Verb,
+    answered,
+    carried_on,
+    moved,
+    settled,
+    undone,
+)
+from gsched.model.accounts import LeaseGrant, LeaseRevoke
+from gsched.model.job import JobKey, JobState, Lease, LeaseState
+
+SINCE, GRACE_S = 10_000, 60
+REVOKE = LeaseRevoke("r1", GRACE_S, SINCE + 300, "")
+PRESENT = JobSeen(1500, 2, JobState.RUNNING)
+UNDER_WAY = [LeaseState.ENDING, LeaseState.SIGNALLED, LeaseState.SAVED]
+STANDING = [LeaseState.GRANTED, *UNDER_WAY, LeaseState.REQUEUED]
+
+
+def lease(state: LeaseState) -> LeaseGrant:
+    grant = LeaseGrant(
+        Lease("l1", state, 5000, 3600), JobKey("c", 7, epoch=1000), 1500, 8, 2, SINCE, REVOKE
+    )
+    return replace(grant, revoke=None) if state is LeaseState.GRANTED else grant
+
+
+def after(state: LeaseState, seen: JobSeen | None) -> list[LeaseState]:
+    return [move.state for move in settled(lease(state), seen)]
+
+
+@pytest.mark.parametrize("state", STANDING)
+def test_the_same_attempt_says_that_nothing_has_happened(state: LeaseState) -> None:
+    for shown in (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING, JobState.PENDING):
+        assert after(state, replace(PRESENT, state=shown)) == []
+
+
+@pytest.mark.parametrize("state", STANDING)
+def test_one_more_restart_is_a_requeue_whatever_the_submit_time_says(state: LeaseState) -> None:
+    requeued = [] if state is LeaseState.REQUEUED else [LeaseState.REQUEUED]
+    for seen in (
+        JobSeen(1500, 3, JobState.COMPLETING),  # the nodes are not free yet
+        JobSeen(9000, 3, JobState.PENDING),
+        JobSeen(9000, 5, JobState.COMPLETING),
+    ):
+        assert after(state, seen) == requeued
+    assert after(state, JobSeen(9000, 3, JobState.RUNNING)) == [*requeued, LeaseState.REGRANTED]
+    assert after(state, JobSeen(9000, 3, JobState.CANCELLED)) == [*requeued, LeaseState.CANCELLED]
+    assert after(state, JobSeen(9000, 3, JobState.FAILED)) == [*requeued, LeaseState.ENDED]
+
+
+def test_whose_requeue_it_was_is_told() -> None:
+    seen = JobSeen(9000, 3, JobState.PENDING)
+    details = {s: [m.detail for m in settled(lease(s), seen)] for s in STANDING[:-1]}
+    assert details.pop(LeaseState.SAVED) == [""]
+    assert set(map(tuple, details.values())) == {("not by gsched",)}
+
+
+@pytest.mark.parametrize("state", STANDING)
+def test_a_job_that_ended_ends_its_lease(state: LeaseState) -> None:
+    for shown in JobState:
+        if not shown.is_terminal or shown in {JobState.CANCELLED, JobState.REQUEUED}:
+            continue
+        assert after(state, replace(PRESENT, state=shown)) == [LeaseState.ENDED]
+    assert after(state, replace(PRESENT, state=JobState.CANCELLED)) == [LeaseState.CANCELLED]
+    assert after(state, replace(PRESENT, state=JobState.REQUEUED)) == []
+    assert after(state, None) == [LeaseState.VANISHED]
+
+
+@pytest.mark.parametrize("state", STANDING)
+def test_another_job_of_the_number_is_not_the_leases(state: LeaseState) -> None:
+    for restarts in (0, 2):
+        seen = JobSeen(9000, restarts, JobState.RUNNING)
+        assert after(state, seen) == [LeaseState.VANISHED]
+
+
+@pytest.mark.parametrize("state", STANDING)
+def test_every_judgement_is_a_legal_way(state: LeaseState) -> None:
+    for shown in JobState:
+        for attempt, restarts in ((1500, 2), (1500, 3), (9000, 3), (1400, 1)):
+            at = state
+            for move in settled(lease(state), JobSeen(attempt, restarts, shown)):
+                assert at.may_become(move.state)
+                at = move.state
+
+
+def test_ending_sends_the_signal_and_saved_the_requeue() -> None:
+    now = SINCE + 10
+    signal = carried_on(lease(LeaseState.ENDING), PRESENT, None, now)
+    assert signal == Act("r1/signal", Verb.SIGNAL, REVOKE.valid_until)
+    requeue = carried_on(lease(LeaseState.SAVED), PRESENT, None, now)
+    assert requeue == Act("r1/requeue", Verb.REQUEUE, SINCE + REQUEUE_WINDOW_S)
+
+
+def test_grace_decides_unless_the_job_speaks() -> None:
+    told = lease(LeaseState.SIGNALLED)
+    for saved in (None, False):
+        assert carried_on(told, PRESENT, saved, SINCE + GRACE_S - 1) is None
+        step = carried_on(told, PRESENT, saved, SINCE + GRACE_S)
+        assert step == Move(LeaseState.SAVED, "its grace of 60 s is over")
+    step = carried_on(told, PRESENT, True, SINCE + 1)
+    assert step == Move(LeaseState.SAVED, "the job says so")
+
+
+@pytest.mark.parametrize("state", UNDER_WAY)
+def test_nothing_is_done_to_a_job_that_does_not_run_in_its_attempt(state: LeaseState) -> None:
+    now = SINCE + 10
+    for shown in set(JobState) - {JobState.RUNNING}:
+        step = carried_on(lease(state), replace(PRESENT, state=shown), None, now)
+        assert not isinstance(step, Act)
+    for other in (JobSeen(1400, 1, JobState.RUNNING), JobSeen(1500, 3, JobState.RUNNING)):
+        assert carried_on(lease(state), other, None, now) is None
+
+
+@pytest.mark.parametrize("state", UNDER_WAY)
+def test_a_job_that_must_be_left_alone_keeps_its_gpus(state: LeaseState) -> None:
+    seen = replace(PRESENT, excluded="opted-out")
+    step = carried_on(lease(state), seen, True, SINCE + 1)
+    assert step == Move(LeaseState.KEPT, "left alone: opted-out")
+
+
+def test_what_comes_too_late_is_not_done() -> None:
+    late = {
+        LeaseState.ENDING: REVOKE.valid_until,
+        LeaseState.SIGNALLED: SINCE + GRACE_S + REQUEUE_WINDOW_S,
+        LeaseState.SAVED: SINCE + REQUEUE_WINDOW_S,
+    }
+    for state, last in late.items():
+        in_time = carried_on(lease(state), PRESENT, None, last)
+        assert isinstance(in_time, Act) or in_time == Move(LeaseState.SAVED, in_time.detail)  # type: ignore[union-attr]
+        step = carried_on(lease(state), PRESENT, None, last + 2)
+        assert step == Move(LeaseState.LAPSED, "too late by 2 s")
+
+
+@pytest.mark.parametrize("state", UNDER_WAY)
+def test_a_clock_that_was_set_back_tells_no_age(state: LeaseState) -> None:
+    step = carried_on(lease(state), PRESENT, None, SINCE - CLOCK_SLACK_S - 1)
+    assert step == Move(LeaseState.LAPSED, "the clock was set back")
+    step = carried_on(lease(state), PRESENT, None, SINCE - 1)  # what NTP does now and then
+    assert step is None or isinstance(step, Act)
+
+
+def test_only_what_is_under_way_goes_on() -> None:
+    for state in set(LeaseState) - set(UNDER_WAY):
+        assert carried_on(lease(state), PRESENT, True, SINCE + GRACE_S) is None
+
+
+def test_a_revoke_can_be_taken_back_until_the_requeue() -> None:
+    for state in LeaseState:
+        step = undone(lease(state), PRESENT, "why")
+        assert step == (Move(LeaseState.KEPT, "why") if state in UNDER_WAY else None)
+        assert state.can_be_undone == (state in UNDER_WAY)
+        assert undone(lease(state), replace(PRESENT, restarts=3), "why") is None
+
+
+def test_answers() -> None:
+    signal, requeue = (Act("x", verb, 0) for verb in (Verb.SIGNAL, Verb.REQUEUE))
+    assert answered(signal, "") == Move(LeaseState.SIGNALLED)
+    assert answered(requeue, "") is None  # the job shows it
+    assert answered(signal, "no") == Move(LeaseState.REFUSED, "signal: no")
+    assert answered(requeue, "no") == Move(LeaseState.REFUSED, "requeue: no")
+
+
+def test_the_ways_of_a_lease() -> None:
+    standing = {state for state in LeaseState if not state.is_over}
+    assert standing == set(STANDING)
+    for state in STANDING:
+        assert state.may_become(LeaseState.VANISHED)
+        assert not state.may_become(state)
+    before = {s for s in LeaseState if s.may_become(LeaseState.REGRANTED)}
+    assert before == {LeaseState.REQUEUED}
+    grant = moved(lease(LeaseState.ENDING), Move(LeaseState.SIGNALLED), 10_500)
+    assert (grant.lease.state, grant.since) == (LeaseState.SIGNALLED, 10_500)
