@@ -72,10 +72,22 @@ def _flush_stdout() -> int:
 def report(error: Exception) -> int:
     """Print `error` for the user and return its exit code."""
     message, hint, code = describe(error)
-    print(f"gsched: error: {safe_text(message)}", file=sys.stderr)
+    level = _journal_level()
+    print(f"{level}gsched: error: {safe_text(message)}", file=sys.stderr)
     if hint:
-        print(f"hint: {safe_text(hint)}", file=sys.stderr)
+        print(f"{level}hint: {safe_text(hint)}", file=sys.stderr)
     return code
+
+
+def _journal_level() -> str:
+    """The mark of an error where systemd's journal reads stderr: a service's, or a timer's."""
+    if "JOURNAL_STREAM" not in os.environ:
+        return ""
+    import logging
+
+    from gsched.daemon.log import is_journal, priority
+
+    return priority(logging.ERROR) if is_journal() else ""
 
 
 def describe(error: Exception) -> tuple[str, str, int]:

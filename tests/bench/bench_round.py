@@ -295,7 +295,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--real-jobs", type=int, default=5000)
     parser.add_argument("--memory-rounds", type=int, default=10_000)
-    parser.add_argument("--memory-jobs", type=int, default=500)
+    parser.add_argument("--memory-jobs", type=int, default=200)
     parser.add_argument("--out", type=Path, default=RESULT)
     chosen = parser.parse_args()
     sys.addaudithook(count_started)

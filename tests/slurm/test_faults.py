@@ -10,15 +10,16 @@ from collections.abc import Iterator
 import pytest
 from support.faults import Fault, strike
 from support.faults_check import findings
-from support.faults_policy import POLICY_FAULTS, policy_environment
-from support.faults_process import PROCESS_FAULTS, at_once
+from support.faults_policy import policy_environment
+from support.faults_process import at_once
+from support.faults_settings import ALL_FAULTS, learn
 from support.faults_site import FaultSite, fault_site
 
 from gsched.engine.faults import ROUND_POINTS
 
 pytestmark = pytest.mark.slurm
 
-CHEAP = ("daemon-stopped", "policy-raise", "policy-loop", "policy-untouchable")
+CHEAP = ("daemon-stopped", "policy-raise", "policy-untouchable")
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +67,16 @@ def test_a_fault_is_survived(site: FaultSite, name: str) -> None:
     fault = _named(name)
     outcome = strike(site, fault)
     assert outcome.findings == []
-    assert (outcome.said != []) == name.startswith("policy"), outcome.said
+    assert outcome.said or name == "daemon-stopped", "a fault that is felt is said"
+
+
+def test_a_model_that_is_corrupted_costs_nothing(site: FaultSite) -> None:
+    site.stop()
+    learn(site)
+    outcome = strike(site, _named("model-corrupted"))
+    assert outcome.findings == []
+    assert "is no model file or is damaged" in "".join(outcome.said)
 
 
 def _named(name: str) -> Fault:
-    return next(f for f in (*PROCESS_FAULTS, *POLICY_FAULTS) if f.name == name)
+    return next(fault for fault in ALL_FAULTS if fault.name == name)

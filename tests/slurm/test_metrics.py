@@ -80,4 +80,5 @@ def test_metrics_and_report_tell_what_was_done(site: Site) -> None:
     assert (report["moved"]["up"], report["moved"]["down"]) == (2, 2)
     assert report["modes"]["act"]["writes"] == len(jobs)
     assert report["modes"]["observe"]["writes"] == 0
+    assert report["inversions"]["last"]["pairs"] == 6  # of four jobs
     assert report["verdict"] == "too-few-days"

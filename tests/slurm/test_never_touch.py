@@ -6,6 +6,7 @@ All but scrontab's: Debian's packages of Slurm have no scrontab(1).
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -168,6 +169,41 @@ def test_tasks_that_slurm_split_off_are_moved_and_the_rest_of_the_array_is_not(s
     assert moved <= cleared
     assert set(site.factors().values()) == {0}
     site.slurm("scancel", array, *others)
+
+
+def rpcs(site: Site) -> dict[str, int]:
+    """How often slurmctld was asked since the last `sdiag --reset`, by type."""
+    text = site.slurm("sdiag").partition("statistics by user")[0]
+    return {n: int(c) for n, c in re.findall(r"^\t(REQUEST_\S+)\s.*count:(\d+)", text, re.M)}
+
+
+def test_values_stand_and_another_hands_is_left_alone_from_then_on(site: Site) -> None:
+    site.know_durations({"d60": 60})
+    jobs = [site.submit(name) for name in ("d5", "d60", "d900")]
+    site.ok("daemon", "once", "--act")
+    ours = {job: value for job, value in site.factors().items() if job in jobs}
+    assert ours[jobs[0]] > 0 > ours[jobs[2]]
+    site.bed.restart_slurmctld()
+    wait_for(lambda: site.factors().items() >= ours.items(), "slurmctld to know its jobs again")
+    site.slurm("sdiag", "--reset")
+    site.ok("daemon", "once", "--act")  # nothing to do, and nothing asked twice
+    asked = rpcs(site)
+    assert asked["REQUEST_JOB_INFO"] == asked["REQUEST_PRIORITY_FACTORS"] == 1
+    assert "REQUEST_UPDATE_JOB" not in asked
+    site.slurm("scontrol", "update", f"jobid={jobs[0]}", "sitefactor=55")
+    for policy in ("fifo", "qssf"):
+        answer = site.bed.run(
+            [GSCHED, "daemon", "once", "--act"], extra_env={"GSCHED_DAEMON_POLICY": policy}
+        )
+        assert answer.returncode == 0, answer.stderr
+    assert site.factors()[jobs[0]] == 55
+    (told,) = [j for j in site.json("daemon", "once")["jobs"] if str(j["job"]) == str(jobs[0])]
+    assert told["excluded"]["code"] == "foreign-site-factor"
+    site.ok("daemon", "clear")
+    site.ok("daemon", "clear", "--lift-halt")
+    left = site.factors()
+    assert [left[job] for job in jobs] == [55, 0, 0]
+    site.slurm("scancel", *map(str, jobs))
 
 
 def test_a_user_who_keeps_gsched_away_from_all_jobs(site: Site) -> None:

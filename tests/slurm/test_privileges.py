@@ -257,7 +257,7 @@ def test_what_is_forbidden_is_refused_and_changes_nothing(bed: Testbed) -> None:
     with helper(bed, GSCHED_HELPER_VERBS="drain,admin-comment") as path:
         elsewhere = submit(bed, "-w", "gn02")
         wait_for(partial(has_begun, bed, elsewhere), "the job to run")
-        before = [node(bed, name) for name in ("gn01", "gn02")]
+        before = _marks(bed)
         cases = [
             *FORBIDDEN,
             (
@@ -274,7 +274,7 @@ def test_what_is_forbidden_is_refused_and_changes_nothing(bed: Testbed) -> None:
         question = {"verb": "drain", "nodes": "gn01", "reason": "x"}
         for user in ("games", "news"):
             assert "may not ask here" in as_user(bed, user, path, question)
-        assert _flags(before) == _flags([node(bed, name) for name in ("gn01", "gn02")])
+        assert _marks(bed) == before
         for rude in (b"x" * 100_000, b"{" * 5000 + b"\n", b"\xff\xfe\n"):
             with socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(path))
@@ -298,9 +298,14 @@ def _may_ask(path: Path) -> bool:
     return True
 
 
-def _flags(lines: list[str]) -> list[list[str]]:
-    keys = ("State=", "Reason=", "Comment=", "Weight=")
-    return [[word for word in line.split() if word.startswith(keys)] for line in lines]
+def _marks(bed: Testbed) -> list[list[str]]:
+    """What somebody could have changed of the nodes; idle or not is Slurm's own affair."""
+    keys = ("Reason=", "Comment=", "Weight=")
+    lines = [node(bed, name) for name in ("gn01", "gn02")]
+    return [
+        [*(word for word in line.split() if word.startswith(keys)), str("DRAIN" in line)]
+        for line in lines
+    ]
 
 
 def test_a_helper_that_is_killed_leaves_nothing_half_done(bed: Testbed) -> None:

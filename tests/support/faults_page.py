@@ -13,6 +13,7 @@ from gsched_cli.roff import plain
 PAGE = Path(__file__).parents[2] / "man" / "man7" / "gsched-faults.7"
 BEGIN, END = '.\\" the matrix begins', '.\\" the matrix ends'
 _RANDOM = "kill-random-"
+_PROGRAMS = frozenset(("slurmctld", "slurmdbd", "munged", "squeue", "sprio", "scontrol", "sacct"))
 _PATH = re.compile(r"/[\w./-]*/(?=[\w.-]+)")
 
 
@@ -64,7 +65,9 @@ def _in_short(line: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    return plain(text[:1].upper() + text[1:]) + ("" if text.endswith(".") else ".")
+    first = text.partition(" ")[0]
+    whole = text if first in _PROGRAMS else text[:1].upper() + text[1:]
+    return plain(whole) + ("" if whole.endswith(".") else ".")
 
 
 def page(text: str, faults: Mapping[str, Mapping[str, Any]]) -> str:

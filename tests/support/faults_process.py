@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gsched.engine.faults import ROUND_POINTS, FaultPoint
 from gsched.testbed.wait import wait_for
-from support.faults import Fault
+from support.faults import Fault, Step
 from support.faults_check import findings
 from support.faults_site import FaultSite
 from support.site import GSCHED
@@ -77,13 +77,16 @@ def at_random(number: int) -> Fault:
 # -- stopped, doubled ------------------------------------------------------------------------------
 
 
-def _stop(site: FaultSite) -> None:
-    assert site.runner is not None
-    site.runner.signal(signal.SIGSTOP)
-    site.enlarge()
-    for words in (("daemon", "status"), ("queue",), ("doctor",)):
-        answer = site.bed.run([GSCHED, *words], timeout_s=30)
-        assert "Traceback" not in answer.stderr, answer.stderr
+def _stop(*asked: tuple[str, ...]) -> Step:
+    def inject(site: FaultSite) -> None:
+        assert site.runner is not None
+        site.runner.signal(signal.SIGSTOP)
+        site.enlarge()
+        for words in asked:
+            answer = site.bed.run([GSCHED, *words], timeout_s=60)
+            assert "Traceback" not in answer.stderr, answer.stderr
+
+    return inject
 
 
 def _continue(site: FaultSite) -> None:
@@ -194,7 +197,13 @@ PROCESS_FAULTS = (
     Fault(
         "daemon-stopped",
         "the daemon is stopped by SIGSTOP, and continued",
-        _stop,
+        _stop(("queue",)),
+        _continue,
+    ),
+    Fault(
+        "daemon-stopped-and-asked",
+        "the daemon is stopped by SIGSTOP while status and doctor ask it, and continued",
+        _stop(("daemon", "status"), ("doctor",)),
         _continue,
     ),
     Fault(

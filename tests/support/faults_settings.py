@@ -65,15 +65,19 @@ def _small_disk(seed: int) -> Iterator[FaultSite]:
 
 @contextmanager
 def _model(seed: int) -> Iterator[FaultSite]:
-    """Run times come from a model of the users' own jobs; any order is then as good as another."""
     with fault_site(seed) as site:
-        text = site.config.read_text().replace('estimator = "table"', 'estimator = "model"')
-        site.config.write_text(text.replace("[predict]", "[predict]\nmin_jobs = 1", 1))
-        site.checks_order = False
-        wait_for(lambda: site.ended_jobs() >= 6, "jobs to learn from")
-        site.ok("db", "ingest")
-        site.ok("predict", "train")
+        learn(site)
         yield site
+
+
+def learn(site: FaultSite) -> None:
+    """From now on run times come from a model of the users' own jobs; no order is the right one."""
+    text = site.config.read_text().replace('estimator = "table"', 'estimator = "model"')
+    site.config.write_text(text.replace("[predict]", "[predict]\nmin_jobs = 1", 1))
+    site.checks_order = False
+    wait_for(lambda: site.ended_jobs() >= 6, "jobs to learn from")
+    site.ok("db", "ingest")
+    site.ok("predict", "train")
 
 
 @contextmanager

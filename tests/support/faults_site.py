@@ -48,6 +48,7 @@ class FaultSite(Site):
         self.ordered: dict[int, int] = {}  # job → its duration
         self.witnesses: dict[int, str] = {}  # job → what must be left alone
         self.own_factors: dict[int, int] = {}  # SiteFactors set by other hands
+        self.facts: dict[int, dict[str, str]] = {}
         self.runner: Background | None = None
         self.checks_order = True
         self.extra_env: dict[str, str] = {}
@@ -82,7 +83,7 @@ class FaultSite(Site):
         for kind, options in _WITNESSES.items():
             self._add_witness(kind, options)
         wait_for(lambda: self.ordered.keys() <= self.factors().keys(), "sprio to list the jobs")
-        self.facts = {job: self._facts(job) for job in (*self.ordered, *self.witnesses)}
+        self.facts = self._facts()
 
     def _add_witness(self, kind: str, options: tuple[str, ...]) -> None:
         user = EXCLUDED_USER if kind == "excluded-user" else "games"
@@ -118,14 +119,17 @@ class FaultSite(Site):
     def _count(self, states: str, partition: str) -> int:
         return len(self.slurm("squeue", "-h", "-t", states, "-p", partition, "-o", "%A").split())
 
-    def _facts(self, job: int) -> dict[str, str]:
-        """What no daemon may change on a job."""
-        shown = self.bed.run(["scontrol", "-o", "show", "job", str(job)]).stdout
-        words = dict(word.partition("=")[::2] for word in shown.split())
-        names = [*_FACTS, *_FACTS_TOO]
-        if self.witnesses.get(job) in ("held", "manual-priority"):
-            names += ["Priority", "JobState"]
-        return {name: words.get(name, "") for name in names}
+    def _facts(self) -> dict[int, dict[str, str]]:
+        """What no daemon may change, by job."""
+        found = {}
+        for line in self.slurm("scontrol", "-o", "show", "job").splitlines():
+            words = dict(word.partition("=")[::2] for word in line.split())
+            job = int(words["JobId"])
+            names = [*_FACTS, *_FACTS_TOO]
+            if self.witnesses.get(job) in ("held", "manual-priority"):
+                names += ["Priority", "JobState"]
+            found[job] = {name: words.get(name, "") for name in names}
+        return found
 
     def touched(self) -> list[str]:
         """Jobs that are not as their owners left them, in words."""
@@ -134,14 +138,13 @@ class FaultSite(Site):
         for job, kind in self.witnesses.items():
             if factors.get(job, self.own_factors.get(job, 0)) != self.own_factors.get(job, 0):
                 found.append(f"the SiteFactor of job {job} ({kind}) became {factors[job]}")
-        for job, before in self.facts.items():
-            if job not in self.ordered and job not in self.witnesses:
-                continue  # cancelled by the test
-            now = self._facts(job)
+        now = self._facts()
+        for job in (*self.ordered, *self.witnesses):
+            before = self.facts.setdefault(job, now.get(job, {}))  # a new one: as it is
             found += [
-                f"{name} of job {job} was {value}, is {now[name]}"
+                f"{name} of job {job} was {value}, is {now.get(job, {}).get(name)}"
                 for name, value in before.items()
-                if now[name] != value
+                if now.get(job, {}).get(name) != value
             ]
         return found
 

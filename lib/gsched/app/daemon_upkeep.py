@@ -105,12 +105,7 @@ class Upkeep:
         self._next_fit = self._fit_after()
 
     def before(self, config: SlurmConfig) -> Predictor | None:
-        """A new predictor when there is one, else None.
-
-        Raises ReplacedError or UnavailableError when the history database is no longer the one
-        that was opened: what a round would journal now, `clear` could never find.
-        """
-        self._check_database()
+        """A new predictor when there is one, else None."""
         self._take_in(config)
         fresh, self._fresh = self._fresh, None
         return fresh or self._new_predictor()
@@ -124,7 +119,10 @@ class Upkeep:
         else:
             self._backend.sightings_kept()
 
-    def _check_database(self) -> None:
+    def check(self) -> None:
+        """Raise ReplacedError or UnavailableError when the history database is no longer the one
+        that was opened: what a round would journal now, `clear` could never find.
+        """
         mark = _mark_of_database(self._settings)
         if mark == self._database_mark:
             return

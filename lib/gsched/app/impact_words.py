@@ -109,7 +109,7 @@ def _compared(name: str, metric: str, report: ImpactReport) -> Row:
         name,
         _value(metric, told.acting),
         _value(metric, told.control),
-        _signed(metric, told.value),
+        signed(metric, told.value),
         _interval(metric, told),
     )
 
@@ -117,7 +117,7 @@ def _compared(name: str, metric: str, report: ImpactReport) -> Row:
 def _interval(metric: str, told: Difference) -> str:
     if told.low is None or told.high is None:
         return "unknown"
-    return f"{_signed(metric, told.low)} … {_signed(metric, told.high)}"
+    return f"{signed(metric, told.low)} … {signed(metric, told.high)}"
 
 
 def _value(metric: str, value: float | None) -> str:
@@ -128,10 +128,14 @@ def _value(metric: str, value: float | None) -> str:
     return percent(value) if metric.endswith("_share") else f"{value:.2f}"
 
 
-def _signed(metric: str, value: float | None) -> str:
+def signed(metric: str, value: float | None) -> str:
+    """A difference of a metric: time, points of a percentage, or a plain number."""
     if value is None:
         return "unknown"
-    return _SIGN[value < 0] + _value(metric, abs(value))
+    is_share = metric.endswith("_share")
+    text = f"{100 * abs(value):.1f} points" if is_share else _value(metric, abs(value))
+    is_zero = not any(digit in text for digit in "123456789")
+    return text if is_zero else _SIGN[value < 0] + text
 
 
 def _verdict(report: ImpactReport) -> str:

@@ -272,7 +272,7 @@ class _Assembly:
     def _inversions(self) -> dict[str, JsonValue]:
         """What the order turns round, for the round's summary; nothing before there is one."""
         found = self.live.backend.inversions()
-        return {} if found is None else {"inversions": found.document()}
+        return {} if found is None else {"inversions": {**found.document()}}
 
     def _configure(self, config: SlurmConfig, settings: DaemonSettings) -> None:
         live = self.live

@@ -94,8 +94,8 @@ class DaemonSettings:
     once. What was written before stands meanwhile. Where clocks change within a window it is rather
     longer than shorter."""
     kill_switch: Path = Path("/etc/gsched/off")
-    """While there is a file of this name, the daemon takes back every value that it has written and
-    then only observes. Any file will do; its first line is told as the reason."""
+    """While there is a file of this name, an acting daemon takes back every value that was written
+    and then only observes. Any file will do; its first line is told as the reason."""
     partitions: tuple[str, ...] = ()
     """Partitions whose jobs gsched may move; empty = all."""
     leases: bool = False

@@ -54,7 +54,7 @@ class Queue:
     group: IntColumn
     partitions: Sequence[frozenset[str]] = field(kw_only=True)
 
-    def is_as(self, other: Queue | None) -> bool:
+    def is_same_as(self, other: Queue | None) -> bool:
         """Whether jobs, their order and their points are the same, so that nothing is to count."""
         return (
             other is not None
@@ -144,7 +144,7 @@ class InversionWatch:
         is_due = self._counted is None or at - self._counted_at >= COUNT_INTERVAL_S
         if self._planned is not None and is_due:
             queue = queue_of(*self._planned)
-            if self._counted is None or not queue.is_as(self._queue):
+            if self._counted is None or not queue.is_same_as(self._queue):
                 self._counted = count(queue)
             self._queue, self._counted_at = queue, at
         return self._counted

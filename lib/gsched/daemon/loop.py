@@ -45,11 +45,14 @@ class ReplacedError(UnavailableError):
 class Upkeep(Protocol):
     """What belongs to a round beside the order: the history and the model."""
 
-    def before(self, config: SlurmConfig) -> Predictor | None:
-        """Bring the history up to date; a new predictor when there is one, else None.
-
-        Raises ReplacedError when the history is another one by now.
+    def check(self) -> None:
+        """Raise ReplacedError when the history is another one than at the beginning by now, and
+        UnavailableError when it is not there.
         """
+        ...
+
+    def before(self, config: SlurmConfig) -> Predictor | None:
+        """Bring the history up to date; a new predictor when there is one, else None."""
         ...
 
     def after(self) -> None:
@@ -120,6 +123,7 @@ class DaemonLoop:
         """One round with its upkeep; the status file afterwards."""
         self._round_began = time.monotonic()
         parts = self.parts
+        parts.upkeep.check()  # first: another database knows of no lead
         parts.lead.renew()
         config = parts.read_config()
         fresh = parts.upkeep.before(config)
@@ -172,7 +176,8 @@ class DaemonLoop:
             listener.keep()
         inversions = result.extra.get("inversions")
         if isinstance(inversions, dict):
-            self.parts.metrics.inverted(inversions)
+            counts = {kind: n for kind, n in inversions.items() if isinstance(n, int)}
+            self.parts.metrics.inverted(counts)
         query = listeners.get("query")
         news = RoundNews(
             interval_s=self.options.interval_s,

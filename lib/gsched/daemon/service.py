@@ -112,7 +112,8 @@ class Service:
 
 def _log_round(result: RoundResult) -> None:
     if result.changes or result.recovered or result.problems:
-        log.info("round: %s", ", ".join(f"{k} {v}" for k, v in result.summary.items()))
+        counts = (f"{k} {v}" for k, v in result.summary.items() if isinstance(v, int))
+        log.info("round: %s", ", ".join(counts))
     refused = [c for c in result.changes if result.settled[c.change_id][0] is ChangeState.REJECTED]
     if refused:
         job, why = refused[0].key.slurm_id, result.settled[refused[0].change_id][1]

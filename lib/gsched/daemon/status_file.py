@@ -114,8 +114,8 @@ class Bulletin:
 class RoundNews:
     """What is told of a round beside its result.
 
-    `mode` is the gate's, `why` its reason. `query_address` is where the query socket listens, '' for nowhere; `query_problem` why it does
-    not listen where it should.
+    `mode` is the gate's, `why` its reason. `query_address` is where the query socket listens, ''
+    for nowhere; `query_problem` why it does not listen where it should.
     """
 
     interval_s: float

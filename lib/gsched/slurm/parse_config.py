@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from gsched.errors import DataError
@@ -65,26 +66,46 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 
 def _node(record: dict[str, str]) -> NodeView:
-    state, flags = parse_node_state(record.get("State", ""))
-    total, kinds = count_gres(parse_gres(record.get("Gres", "")), "gpu")
-    used, _ = count_gres(parse_gres(record.get("GresUsed", "")), "gpu")
+    state, flags = _node_state(record.get("State", ""))
+    total, kinds = _gpus(record.get("Gres", ""))
+    used, _ = _gpus(record.get("GresUsed", ""))
     if not used:
-        used, _ = count_gres(tres_gres(parse_tres(record.get("AllocTRES", ""))), "gpu")
+        used = _allocated_gpus(record.get("AllocTRES", ""))
     untyped = total - sum(count for _, count in kinds)
     return NodeView(
         name=record["NodeName"],
         state=state,
         flags=flags,
-        num_cpus=parse_count(record.get("CPUEfctv") or record.get("CPUTot") or "0"),
-        mem_bytes=parse_memory(record.get("RealMemory") or "0").num_bytes,
+        num_cpus=_count(record.get("CPUEfctv") or record.get("CPUTot") or "0"),
+        mem_bytes=_bytes(record.get("RealMemory") or "0"),
         gpus=((("", untyped),) if untyped else ()) + kinds,
         partitions=_items(record.get("Partitions", "")),
         features=_items(record.get("ActiveFeatures", "")),
         gpus_used=used,
         available_features=_items(record.get("AvailableFeatures", "")),
-        cpus_used=parse_count(record.get("CPUAlloc") or "0"),
-        mem_used_bytes=parse_memory(record.get("AllocMem") or "0").num_bytes,
+        cpus_used=_count(record.get("CPUAlloc") or "0"),
+        mem_used_bytes=_bytes(record.get("AllocMem") or "0"),
     )
+
+
+# Thousands of nodes have few kinds of values among them.
+_node_state = lru_cache(maxsize=1024)(parse_node_state)
+_count = lru_cache(maxsize=1024)(parse_count)
+
+
+@lru_cache(maxsize=1024)
+def _gpus(gres: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+    return count_gres(parse_gres(gres), "gpu")
+
+
+@lru_cache(maxsize=1024)
+def _allocated_gpus(tres: str) -> int:
+    return count_gres(tres_gres(parse_tres(tres)), "gpu")[0]
+
+
+@lru_cache(maxsize=1024)
+def _bytes(memory: str) -> int:
+    return parse_memory(memory).num_bytes
 
 
 def parse_node_reasons(text: str) -> dict[str, str]:

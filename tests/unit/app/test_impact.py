@@ -11,7 +11,7 @@ from support.impact import BEGIN, TURN_DAYS, jobs_of, make_history, settings_of
 from support.journal import change, round_info
 
 from gsched.app.impact import Control, ReportQuery, impact_report
-from gsched.app.impact_words import figure_rows, report_lines
+from gsched.app.impact_words import figure_rows, report_lines, signed
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
 from gsched.model.decision import Reason
@@ -50,6 +50,15 @@ def test_where_gsched_does_nothing_nothing_is_shown(settings: Settings, seed: in
     assert document["verdict"] == "not-shown"
     told = difference(document)
     assert told["low"] <= 0 <= told["high"]
+
+
+def test_differences_in_words() -> None:
+    assert signed("queueing_mean_s", -90.4) == "−1:30"
+    assert signed("queueing_mean_s", 3725) == "+1:02:05"
+    assert signed("queueing_mean_s", -0.2) == "0:00"
+    assert signed("long_wait_share", -0.031) == "−3.1 points"
+    assert signed("bounded_slowdown_mean", 0.5) == "+0.50"
+    assert signed("jct_mean_s", None) == "unknown"
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(HALF, "shorter"), (2.0, "longer")])

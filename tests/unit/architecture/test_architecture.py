@@ -16,6 +16,10 @@ TOP_LEVEL = {
     ".gitignore", ".ci", "cli", "lib", "sql", "jobscripts", "slurm_plugins", "man", "tests",
 }  # fmt: skip
 MAX_LINES = 400
+MAY_CATCH_ALL = {
+    "cli/gsched_cli/errors.py",  # the top of the program
+    "lib/gsched/engine/deciding.py",  # around a site's own policy, whose errors are its own too
+}
 
 MODULES = sorted(path for folder in CODE for path in (ROOT / folder).rglob("*.py"))
 
@@ -78,7 +82,7 @@ def test_nothing_forbidden_is_used(path):
         if isinstance(node, ast.Import | ast.ImportFrom):
             modules = {alias.name for alias in node.names} | {getattr(node, "module", None)}
             assert not modules & {"pickle", "joblib", "dill", "shelve", "marshal"}, where
-        if isinstance(node, ast.ExceptHandler) and name_of(path) != "cli/gsched_cli/errors.py":
+        if isinstance(node, ast.ExceptHandler) and name_of(path) not in MAY_CATCH_ALL:
             caught = ast.unparse(node.type) if node.type else "everything"
             goes_on = isinstance(node.body[-1], ast.Raise)  # nothing is swallowed
             assert caught not in {"everything", "Exception", "BaseException"} or goes_on, where

@@ -75,7 +75,8 @@ EXCLUDED: dict[str, dict[str, Any]] = {
     "manual-priority": {},
     "foreign-site-factor": {},
 }
-"""Every code of the list (but no-requeue and no-checkpoint, which bar no reordering) → a job that it is about."""
+"""Every code of the list → a job that it is about; but no-requeue and no-checkpoint, which bar no
+reordering."""
 
 
 @pytest.mark.parametrize("code", EXCLUDED)
@@ -116,4 +117,6 @@ def test_whatever_a_policy_says_an_excluded_job_is_not_touched(code: str) -> Non
 
 def test_the_table_above_is_the_whole_list() -> None:
     source = inspect.getsource(exclusions_module)
-    assert {*EXCLUDED, "no-requeue", "no-checkpoint"} == set(re.findall(r'yield "([a-z-]+)"', source))
+    assert {*EXCLUDED, "no-requeue", "no-checkpoint"} == set(
+        re.findall(r'yield "([a-z-]+)"', source)
+    )

@@ -16,8 +16,8 @@ import pytest
 from gsched.config.settings import DaemonSettings
 from gsched.daemon import bounded_server
 from gsched.daemon.bounded_server import MAX_CONNECTIONS
-from gsched.daemon.lines import read_line
 from gsched.daemon.kept_listener import KeptListener
+from gsched.daemon.lines import read_line
 from gsched.daemon.query_client import QueryClient
 from gsched.daemon.query_protocol import (
     MAX_JOBS,

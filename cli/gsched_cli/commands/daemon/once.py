@@ -22,7 +22,8 @@ def once(acting: bool, as_json: bool) -> None:
 
     \b
     JSON:
-      round_id, cluster, started_at, policy, acting, mode, why, model_id, summary, timings_s, jobs
+      round_id, cluster, started_at, policy, acting, mode, why, model_id, summary, timings_s,
+        jobs
       jobs[]: job, user, rank, of, queue, predicted_duration_s, site_factor_before,
         site_factor_after, change_state, reason, excluded
     """
@@ -46,7 +47,8 @@ def once(acting: bool, as_json: bool) -> None:
             right={0, 3},
         )
     mode = "acting" if result.info.acting else "observing: nothing was written to Slurm"
-    say(", ".join(f"{name} {number}" for name, number in result.summary.items()) + f" ({mode})")
+    counts = (f"{name} {n}" for name, n in result.summary.items() if isinstance(n, int))
+    say(", ".join(counts) + f" ({mode})")
     for problem in result.problems:
         warn(f"job {problem.key.slurm_id}: {problem.what}" if problem.key else problem.what)
     if acting and not result.info.acting:
