@@ -21,6 +21,7 @@ from support.whole_history import fill
 from gsched.testbed.wait import wait_for
 from gsched_cli.main import cli
 from gsched_cli.output import local_time
+from gsched_sql.schema import REVISION
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_a_backup_moves_a_history_and_every_step_says_what_it_did(gsched, databa
     made = gsched("db", "backup", "b.gsb")
     assert (made.returncode, made.stdout) == (0, "")
     assert lines(made) == [
-        f"gsched: backed up {rows(made)} rows of {database} (schema 0003) to b.gsb, "
+        f"gsched: backed up {rows(made)} rows of {database} (schema {REVISION}) to b.gsb, "
         f"{size(tmp_path / 'b.gsb')}"
     ]
     again = gsched("db", "backup", "b.gsb")
@@ -161,7 +162,7 @@ def test_an_upgrade_backs_up_first_and_follows_the_rules(gsched, environment, da
     assert done.returncode == 0
     assert lines(done)[0].endswith("rows to before.gsb")
     assert lines(done)[1:] == [
-        f"gsched: {database} is up to date (schema 0003)",
+        f"gsched: {database} is up to date (schema {REVISION})",
         "gsched: derived phase again: 5 rows have changed",
     ]
     assert "jobs of phase debug" in gsched("db", "stats").stdout
