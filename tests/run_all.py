@@ -1,4 +1,4 @@
-"""Passes all tests in two processes side by side: those on a real Slurm mostly wait.
+"""Passes all tests side by side: those on a real Slurm, in two processes, mostly wait.
 
     python tests/run_all.py [options of pytest]
 
@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WAITING = ("tests/slurm", "tests/shell", "tests/contract")
 """Folders whose tests wait for Slurm's daemons."""
+IN_TWO = ("-n", "2", "--dist", "loadfile")
+"""A file's tests stay together: they share a testbed."""
 
 
 def main(options: list[str]) -> int:
@@ -27,7 +29,7 @@ def main(options: list[str]) -> int:
             [*pytest, "-p", "no:cacheprovider", *rest], cwd=ROOT, stdout=later, stderr=later
         )
         try:
-            code = subprocess.run([*pytest, *WAITING], cwd=ROOT, check=False).returncode
+            code = subprocess.run([*pytest, *IN_TWO, *WAITING], cwd=ROOT, check=False).returncode
         finally:
             other_code = other.wait()
         later.seek(0)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from gsched.config.settings import Settings
+from gsched.errors import ConfigError
 from gsched_cli import completion as complete
 from gsched_cli.output import warn
 
@@ -81,6 +82,19 @@ def load_settings() -> Settings:
     from gsched.config import loader
 
     return loader.load()
+
+
+def load_settings_to_ask() -> tuple[Settings, ConfigError | None]:
+    """As `load_settings`, to reach a daemon that runs though its configuration is broken by now.
+
+    Warns of that, and returns the error with what could be read.
+    """
+    from gsched.config import loader
+
+    settings, wrong = loader.load_to_ask()
+    if wrong is not None:
+        warn(f"the configuration is wrong: {wrong.message}")
+    return settings, wrong
 
 
 def warn_of_other_clusters(settings: Settings) -> None:

@@ -53,6 +53,10 @@ class TryAgainError(GschedError):
     exit_code = EXIT_TRY_AGAIN
 
 
+class AnotherLeadsError(TryAgainError):
+    """Another host's daemon leads the cluster: this one may stand by for it."""
+
+
 class LostLeadershipError(GschedError):
     """Another daemon leads the cluster now: this one must not write any more."""
 

@@ -31,6 +31,15 @@ def why_not_ours(status: os.stat_result) -> str:
     return ""
 
 
+def mend_not_ours(path: Path, status: os.stat_result) -> str:
+    """What helps against `why_not_ours`."""
+    if status.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
+        return f"chmod go-w {path}, and see whose it is"
+    return (
+        f"run as the user of it (uid {status.st_uid}), or, as root, chown it to the one that runs"
+    )
+
+
 def read_secret(path: Path) -> str:
     """The text of a file that keeps a secret. Raises ConfigError where it is none, or exposed."""
     try:

@@ -23,10 +23,15 @@ from gsched.errors import ConfigError
 from gsched_sql import sqlite_file
 from gsched_sql.failures import translated
 from gsched_sql.locks import exclusive_transaction
+from gsched_sql.silence import limit_silence
 from gsched_sql.urls import location, parse
 
 BUSY_TIMEOUT_S = 10.0
 """For so long a command waits while another process writes."""
+
+SILENCE_LIMIT_S = 60
+"""So long a daemon's statement waits for a sign of a server: one that hangs (a disk that does not
+answer, SIGSTOP) sends none, and keeps the connection. Imports and maintenance wait for hours."""
 
 OLDEST_SERVERS = {"postgresql": (13,), "mariadb": (10, 5)}
 """Older ones lack what gsched needs (MariaDB: INSERT … RETURNING) or their makers' support."""
@@ -52,10 +57,15 @@ _PYMYSQL = {"program_name": "gsched", "read_timeout": "3600", "write_timeout": "
 
 
 def open_engine(
-    url: str, *, create: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+    url: str,
+    *,
+    create: bool = False,
+    busy_timeout_s: float = BUSY_TIMEOUT_S,
+    silence_limit_s: int | None = None,
 ) -> Engine:
     """An engine for `url`. With `create`, a missing SQLite file and its folder are made.
 
+    A server that sends nothing for `silence_limit_s` seconds is taken for gone: UnavailableError.
     Raises ConfigError for a URL that does not work, for a missing database and for an SQLite file
     on a network file system; PermissionDeniedError or UnavailableError when the file cannot be
     made. No error shows a password. A server is asked for nothing yet.
@@ -69,14 +79,17 @@ def open_engine(
         )
         _set_up_sqlite(engine)
         return engine
-    engine = _server_engine(parsed, kind)
+    engine = _server_engine(parsed, kind, silence_limit_s)
     if kind == "mariadb":
         _set_up_mariadb(engine, busy_timeout_s)
     return engine.execution_options(**{_BUSY_TIMEOUT: busy_timeout_s})
 
 
-def _server_engine(url: URL, kind: str) -> Engine:
+def _server_engine(url: URL, kind: str, silence_limit_s: int | None) -> Engine:
     defaults = _PSYCOPG if kind == "postgresql" else _PYMYSQL
+    if silence_limit_s is not None and kind == "mariadb":
+        limit = str(silence_limit_s)
+        defaults = {**defaults, "read_timeout": limit, "write_timeout": limit}
     url = url.update_query_dict({**defaults, **url.query})
     try:
         engine = create_engine(
@@ -88,6 +101,8 @@ def _server_engine(url: URL, kind: str) -> Engine:
         options = engine.dialect.create_connect_args(url)[1]
         if kind == "mariadb":
             _check_options(engine, options)
+        elif silence_limit_s is not None:
+            limit_silence(engine, silence_limit_s)
     except ModuleNotFoundError as e:
         raise ConfigError(
             f"the driver for {_NAMES[kind]} is not installed: no module {e.name}",

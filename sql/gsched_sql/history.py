@@ -33,7 +33,7 @@ from gsched_sql import (
     step_rows,
 )
 from gsched_sql.attempt_rows import load_slots
-from gsched_sql.engine import failures, open_engine, reading, writing
+from gsched_sql.engine import SILENCE_LIMIT_S, failures, open_engine, reading, writing
 from gsched_sql.fairness_rows import SqlFairness
 from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
@@ -98,12 +98,16 @@ class History:
             engine.dispose()
 
     @classmethod
-    def open(cls, url: str, *, phase_rules: PhaseRules = NO_RULES) -> History:
+    def open(
+        cls, url: str, *, phase_rules: PhaseRules = NO_RULES, bounded: bool = False
+    ) -> History:
         """Open a database that `create` has made; `phase_rules` classify the jobs written to it.
 
-        Raises ConfigError when there is none or its schema is not the one of this gsched.
+        `bounded`: calls raise UnavailableError when a server is silent for SILENCE_LIMIT_S seconds,
+        as one that hangs. Raises ConfigError when there is no database or its schema is not the
+        one of this gsched.
         """
-        engine = open_engine(url)
+        engine = open_engine(url, silence_limit_s=SILENCE_LIMIT_S if bounded else None)
         try:
             migrate.check(engine)
         except BaseException:

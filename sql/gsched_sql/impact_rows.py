@@ -6,11 +6,21 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, func, or_, select
 
 from gsched.model.impact import JobWait, JournalSums, MovedJob
 from gsched.model.journal import ChangeState
-from gsched_sql.schema import SLOT, actions, jobs, partitions, requests, rounds, tenants, users
+from gsched_sql.schema import (
+    SLOT,
+    actions,
+    attempts,
+    jobs,
+    partitions,
+    requests,
+    rounds,
+    tenants,
+    users,
+)
 
 _WRITTEN = (ChangeState.CONFIRMED.value, ChangeState.SENT.value)
 _OBSERVED = (ChangeState.OBSERVED.value,)
@@ -33,12 +43,19 @@ def job_waits(
             c.num_gpus,
             c.gpu_time_s,
             func.coalesce(partitions.c.name, ""),
+            or_(c.start_time.is_not(None), c.end_time.is_not(None), _may_start()),
         )
         .select_from(jobs.outerjoin(partitions, partitions.c.id == c.partition_id))
         .where(c.cluster_id == cluster_id, *_within(c.epoch, since, until))
         .order_by(c.epoch, c.id)
     )
     return [JobWait(*row) for row in conn.execute(query)]
+
+
+def _may_start() -> ColumnElement[bool]:
+    """Whether Slurm has told from when on a job may start."""
+    told = attempts.c.eligible_time.is_not(None)
+    return exists().where(attempts.c.logical_job == jobs.c.id, told)
 
 
 def journal_sums(

@@ -28,7 +28,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, text, update
 
-from gsched.errors import ConfigError, LostLeadershipError, TryAgainError
+from gsched.errors import AnotherLeadsError, ConfigError, LostLeadershipError
 from gsched.model.journal import Leader
 from gsched_sql import schema
 from gsched_sql.engine import reading, writing
@@ -53,8 +53,8 @@ class SqlLeadership:
         """Lead from now on, until `release` or until `renew` is not called for `ttl_s` seconds.
 
         `host`, `machine_id` (``gsched_sql.machine_id``) and `pid` say who asks; `at` is the time
-        (epoch) on SQLite. Returns the fence. Raises TryAgainError while another daemon leads, and
-        ConfigError where an SQLite file is another machine's.
+        (epoch) on SQLite. Returns the fence. Raises AnotherLeadsError while another daemon leads,
+        and ConfigError where an SQLite file is another machine's.
         """
         with writing(self._engine) as conn:
             now = _now(conn, at)
@@ -65,7 +65,7 @@ class SqlLeadership:
                     raise _another_machine(conn, row)
                 is_mine = (row.host, row.machine_id, row.pid) == (host, machine_id, pid)
                 if _is_held(row, now) and not is_mine:  # mine: of this process, or of this number
-                    raise TryAgainError(
+                    raise AnotherLeadsError(
                         f"the gsched daemon of host {row.host} (pid {row.pid}) leads cluster "
                         f"{self._cluster}",
                         "one daemon a cluster; this one can take over when that one has ended, or "
@@ -88,16 +88,18 @@ class SqlLeadership:
                 conn.execute(update(leaders).where(leaders.c.cluster_id == cluster).values(values))
         return fence
 
-    def renew(self, fence: int, at: int) -> None:
-        """Tell that the daemon with this fence lives. Raises LostLeadershipError when it is past.
+    def renew(self, fence: int, ttl_s: int, at: int) -> None:
+        """Tell that the daemon with this fence lives, and for how long that counts from now on.
 
-        One that was late, but that nobody has taken over from, leads on.
+        Raises LostLeadershipError when it is past. One that was late, but that nobody has taken
+        over from, leads on.
         """
         with writing(self._engine) as conn:
             cluster = cluster_id(conn, self._cluster)
             check_fence(conn, cluster, fence)
             mine = leaders.c.cluster_id == cluster
-            conn.execute(update(leaders).where(mine).values(renewed_at=_now(conn, at)))
+            renewed = {"renewed_at": _now(conn, at), "ttl_s": ttl_s}
+            conn.execute(update(leaders).where(mine).values(renewed))
 
     def release(self, fence: int, at: int) -> None:
         """Lead no more, so that another can at once. What is another's already stays so."""

@@ -60,6 +60,7 @@ class SqlLeases:
         with writing(self._engine) as conn:
             stored = _find(conn, lease_id)
             if stored is not None and stored.revoke_id is not None:
+                check_fence(conn, stored.cluster_id, self._fence)
                 if stored.revoke_id != revoke.revoke_id:
                     raise GschedError(f"lease {lease_id} is revoked by {stored.revoke_id} already")
                 return

@@ -15,7 +15,7 @@ from .conftest import PROGRAM
 HEAVY = {
     "pandas", "numpy", "scipy", "sklearn", "skops", "rapidfuzz", "torch", "ortools",
     "sqlalchemy", "alembic", "importlib.metadata", "asyncio", "multiprocessing", "textual", "rich",
-    "pyarrow", "zstandard",
+    "pyarrow", "zstandard", "prometheus_client",
 }  # fmt: skip
 
 STARTS = {
@@ -24,6 +24,8 @@ STARTS = {
     "a typo": ["queu"],
     "submit --gs-dry-run": ["submit", "--gs-dry-run", "--gs-none", "--wrap", "true"],
     "cancel (refused)": ["cancel", "x"],
+    "daemon status": ["daemon", "status"],
+    "daemon reload": ["daemon", "reload"],
 } | {f"{name} --help": [name, "--help"] for name in COMMANDS}
 
 

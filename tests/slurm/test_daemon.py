@@ -237,6 +237,15 @@ def test_clear_all_is_for_a_lost_journal(site: Site) -> None:
     assert site.json("daemon", "clear")["jobs"]["cleared"] == []
     site.ok("daemon", "clear", "--all")
     assert set(site.factors().values()) == {0}
+    site.ok("daemon", "clear", "--lift-halt")
+    assert site.json("daemon", "once", "--act")["summary"]["changes"] > 0
+    for file in site.state.glob("history.db*"):  # and while there is none at all
+        file.unlink()
+    refused = site.gsched("daemon", "clear")
+    assert refused.returncode == 78
+    assert "daemons are halted, but values still stand: there is no job history" in refused.stderr
+    assert site.json("daemon", "clear", "--all")["journalled"] is False
+    assert set(site.factors().values()) == {0}
 
 
 def test_who_is_left_alone(site: Site) -> None:

@@ -13,12 +13,15 @@ pytestmark = pytest.mark.slurm
 
 
 def test_a_job_that_qssf_would_let_wait_starts_once_it_has_waited_too_long() -> None:
-    with fresh_site() as site:
+    weights = {"partition": 1_000_000, "jobsize": 100_000}
+    with fresh_site(priority_weights=weights) as site:
         site.know_durations({"d2000": 2000, "d40": 40, "d5": 5})
         site.arm.fill()
         ids = []
-        for name in ("d2000", "d40", "d5"):  # seconds apart, the longest job first
-            ids.append(site.submit(name))
+        # seconds apart, the longest job first; size speaks for the later ones, by more than the
+        # levels of those that starve differ
+        for name, tasks in (("d2000", "-n1"), ("d40", "-n32"), ("d5", "-n64")):
+            ids.append(site.submit(name, 8, "games", tasks))
             at = time.time()
             wait_for(lambda since=at: time.time() > since + 1.2, "the clock to go on", timeout_s=9)
 

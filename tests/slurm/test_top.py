@@ -8,6 +8,7 @@ import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from support.terminal import Terminal
 from gsched.testbed.cluster import Testbed
 from gsched.testbed.environment import as_user
 from gsched.testbed.processes import find
+from gsched.testbed.wait import wait_for
 
 pytestmark = pytest.mark.slurm
 
@@ -68,7 +70,7 @@ def test_a_user_watches_the_queue_and_leaves(bed: Testbed) -> None:
         terminal.press("\r")
         terminal.wait(has("submit time"), "the details")
         terminal.press("q")
-        terminal.wait(has("q quit"), "the list again")
+        terminal.wait(lambda t: "q quit" in t.text and "JOBID" in t.text, "the list again")
         terminal.resize(46, 10)
         terminal.wait(lambda t: "PARTITION" not in t.text and "JOBID" in t.text, "fewer columns")
         terminal.press("q")
@@ -96,6 +98,28 @@ def test_the_terminal_is_restored_however_it_ends(
     assert b"\x1b[?1049l" in terminal.output
     before, after = modes(bed)
     assert before == after
+
+
+def test_nothing_is_left_when_the_window_is_closed(bed: Testbed) -> None:
+    with top(bed) as terminal:
+        terminal.wait(has("0 jobs"), "the view")
+        viewer = _child(terminal.pid)
+        terminal.press("?q" * 500)  # draws more than the window takes, and waits for it
+        wait_for(lambda: _waits_for_the_window(viewer), "a view that cannot go on drawing")
+        terminal.hang_up()
+        wait_for(lambda: not _runs(viewer), "the view to end", 10)
+
+
+def _waits_for_the_window(pid: int) -> bool:
+    where = [(task / "wchan").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
+    return any("tty" in name or "wait_woken" in name for name in where)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def _child(pid: int) -> int:

@@ -8,10 +8,12 @@ import signal
 import sqlite3
 import subprocess
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from gsched.testbed.wait import wait_for
+from gsched_sql.engine import SILENCE_LIMIT_S
 from support.faults import Fault
 from support.faults_site import FaultSite
 
@@ -190,6 +192,25 @@ def _start_server(site: FaultSite) -> None:
     SERVERS[str(site.bed.spec.root)][0].start()
 
 
+class _Hang:
+    """The database server stands still: its kernel answers, it does not."""
+
+    def __init__(self) -> None:
+        self._still = ExitStack()
+
+    def begin(self, site: FaultSite) -> None:
+        server = SERVERS[str(site.bed.spec.root)][0]
+        self._still.enter_context(server.standing_still())
+        most_s = 2 * SILENCE_LIMIT_S + 60
+        wait_for(lambda: site.says(FAILED), "the daemon to give the server up", most_s)
+
+    def end(self, _site: FaultSite) -> None:
+        self._still.close()
+
+
+_hang = _Hang()
+
+
 SERVERS: dict[str, tuple[Any, str]] = {}
 """The database server and the database of each site that has them, by the root of its testbed."""
 
@@ -282,6 +303,13 @@ STORE_FAULTS = (
         "the PostgreSQL server is killed, and started again after failed rounds",
         _kill_server,
         _start_server,
+        setting="postgres",
+    ),
+    Fault(
+        "database-hung",
+        "the PostgreSQL server is stopped by SIGSTOP, and continued after failed rounds",
+        _hang.begin,
+        _hang.end,
         setting="postgres",
     ),
 )

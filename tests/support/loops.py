@@ -26,6 +26,7 @@ from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundResult, RoundRunner
 from gsched.model.job import JobKey
+from gsched.model.journal import ChangeState
 from gsched.policy.qssf import Qssf
 from gsched.sim.backend import SimBackend
 from gsched.slurm.records import SlurmConfig
@@ -60,6 +61,7 @@ class Daemon:
         self.fresh: Callable[[], Predictor | None] = lambda: None
         self.checking: Callable[[], None] = lambda: None
         self.renewing: Callable[[], None] = lambda: None
+        self.renewing_in_time: Callable[[], None] = lambda: None
         self.reloading: Callable[[], Reloaded] = lambda: Reloaded((), ())
         self.taken_back: list[ClearResult] = []
         self.refused_back: tuple[tuple[JobKey, str], ...] = ()
@@ -119,11 +121,15 @@ class Daemon:
     def renew(self) -> None:
         self.renewing()
 
+    def renew_in_time(self) -> None:
+        self.renewing_in_time()
+
     def note(self, mode: str, policy: str, writes: int) -> None:
         self.spans.append((mode, policy, writes))
 
     def take_back(self) -> ClearResult:
-        result = ClearResult((), (), self.refused_back, ())
+        states = {ChangeState.CONFIRMED: 2, ChangeState.REJECTED: len(self.refused_back)}
+        result = ClearResult((), (), self.refused_back, (), states=states)
         self.taken_back.append(result)
         return result
 

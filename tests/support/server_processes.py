@@ -149,13 +149,32 @@ def wait_until_it_answers(
     wait_for(answers, f"the server to answer, see {log}")
 
 
+@contextlib.contextmanager
+def standing_still(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """SIGSTOP of a server and of its children during the block: the kernel alone answers."""
+    pids = [process.pid, *_children(process)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def _children(process: subprocess.Popen[bytes]) -> list[int]:
+    """PostgreSQL's: one a connection, each a session of its own."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()] if children.exists() else []
+
+
 def kill_all(process: subprocess.Popen[bytes]) -> None:
     """kill -9 of a server and of its children."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    pids = children.read_text().split() if children.exists() else []
+    pids = _children(process)
     process.kill()
     process.wait()
-    for pid in map(int, pids):  # PostgreSQL's: one a connection, each a session of its own
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         wait_for(lambda pid=pid: _has_ended(pid), f"process {pid} to end")

@@ -35,6 +35,7 @@ from support.server_processes import (
     server_folder,
     server_user,
     spawn,
+    standing_still,
     unprivileged,
     wait_until_it_answers,
 )
@@ -110,6 +111,11 @@ class PostgresServer:
         """kill -9 of all its processes."""
         assert self._process is not None
         kill_all(self._process)
+
+    def standing_still(self) -> contextlib.AbstractContextManager[None]:
+        """It hangs during the block."""
+        assert self._process is not None
+        return standing_still(self._process)
 
     def stop(self) -> None:
         """End it at once, and wait for that: it collects its own processes."""
@@ -225,6 +231,11 @@ class MariadbServer:
         """kill -9 of all its processes."""
         assert self._process is not None
         kill_all(self._process)
+
+    def standing_still(self) -> contextlib.AbstractContextManager[None]:
+        """It hangs during the block."""
+        assert self._process is not None
+        return standing_still(self._process)
 
     def stop(self) -> None:
         """End it at once, and wait for that: it is a single process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gsched.config.settings import DaemonSettings
@@ -23,6 +24,24 @@ BASE = 1_000_000
 SCALE = SiteFactorScale(max_shift=1000, quantum=10, dead_band=20)
 
 
+EXCLUDED: dict[str, dict[str, Any]] = {
+    "opted-out": {},
+    "excluded-user": {"user": "carol"},
+    "excluded-account": {"tenant": "lab9"},
+    "out-of-scope": {"partitions": ("gpu", "secret")},
+    "cron": {},
+    "interactive": {"is_batch": False},
+    "het-component": {"het_offset": 0},
+    "reservation": {"reservation": "course"},
+    "unsplit-array": {"is_unsplit_array": True, "array_tasks": "1-3"},
+    "held": {"priority": 0},
+    "manual-priority": {},
+    "foreign-site-factor": {},
+}
+"""Every code of the list of exclusions → a job that it is about; but no-requeue and no-checkpoint,
+which bar no reordering. See ``Bench.exclude``."""
+
+
 class StatefulClient:
     """A Slurm of a few jobs: rows, texts and SiteFactors can be changed by the test."""
 
@@ -31,7 +50,8 @@ class StatefulClient:
         self.texts = {r.raw_id: FreeText(f"job-{r.raw_id}", "") for r in rows}
         self.factors = dict.fromkeys(self.rows, 0)
         self.tasks: dict[int, QueueRow] = {}  # array tasks that squeue hides
-        self.points: dict[int, dict[str, int]] = {}  # of a job, besides its partition's
+        self.points: dict[int, dict[str, int]] = {}  # told of a job, but in no sum
+        self.others: dict[int, int] = {}  # in the sum of a job, besides its partition's
         self.refusals: dict[int, str] = {}
         self.writes: list[tuple[int, int]] = []
         self.hidden: set[int] = set()  # sprio does not list these
@@ -54,7 +74,12 @@ class StatefulClient:
         points = {"partition": self.base}
         return {
             i: PriorityRow(
-                i, max(1, self.base + f), f, 0, points | self.points.get(i, {}), i in self.manual
+                i,
+                max(1, self.base + self.others.get(i, 0) + f),
+                f,
+                0,
+                points | self.points.get(i, {}),
+                i in self.manual,
             )
             for i, f in self.factors.items()
             if (i in self.rows or i in self.tasks) and i not in self.hidden
@@ -129,11 +154,27 @@ class Bench:
         self.backend.look()
         return self.backend.snapshot(self.standing)
 
-    def decide(self, **levels: float) -> Plan:
-        """Look, and plan the levels ``j7=0.5``."""
+    def exclude(self, job_id: int, code: str) -> None:
+        """Make the job one that is left alone for this reason."""
+        client = self.client
+        client.rows[job_id] = replace(client.rows[job_id], **EXCLUDED[code])
+        if code == "opted-out":
+            client.texts[job_id] = FreeText("x", "gs1{none}")
+        elif code == "cron":
+            client.cron = frozenset({job_id})
+            self.seconds += 60  # so seldom it is asked for
+        elif code == "manual-priority":
+            client.manual = {job_id}
+        elif code == "foreign-site-factor":
+            client.factors[job_id] = 77
+
+    def decide(self, unranked: Mapping[int, Reason] | None = None, /, **levels: float) -> Plan:
+        """Look, and plan the levels ``j7=0.5``; `unranked` have a reason only."""
         state = self.snapshot()
         ranks = {self.key(int(n[1:])): Rank("gpu", 1, 9, 1.0, v) for n, v in levels.items()}
-        decision = Decision(ranks, (), {k: Reason("x") for k in ranks}, {})
+        reasons = {k: Reason("x") for k in ranks}
+        reasons |= {self.key(job): reason for job, reason in (unranked or {}).items()}
+        decision = Decision(ranks, (), reasons, {})
         return self.backend.plan(decision, state, "r1")
 
     def plan(self, **levels: float) -> dict[int, tuple[int | None, int, bool]]:

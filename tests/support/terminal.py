@@ -44,6 +44,11 @@ class Terminal:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
+        with contextlib.suppress(OSError):  # hung up
+            os.close(self._pty)
+
+    def hang_up(self) -> None:
+        """Close the window, whatever the program does."""
         os.close(self._pty)
 
     def resize(self, columns: int, lines: int) -> None:
@@ -74,7 +79,8 @@ class Terminal:
         deadline = time.monotonic() + _TIMEOUT_S
         while not until(self):
             if time.monotonic() > deadline or not self._read():
-                raise UnavailableError(f"the terminal never showed {what}:\n{self.text}")
+                last = f"the last that the program wrote: {self.output[-200:]!r}"
+                raise UnavailableError(f"the terminal never showed {what}:\n{self.text}\n{last}")
         return self.text
 
     def end(self) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from types import FrameType
 from typing import ClassVar
 
 from rich.style import Style
@@ -156,6 +158,8 @@ class TopApp(App[int]):
             asyncio.get_running_loop().add_signal_handler(
                 number, self.action_leave, 128 + int(number)
             )
+        if not self.is_headless:
+            signal.signal(signal.SIGHUP, self._hung_up)
         self.set_interval(1, self._show_header)
         self.run_worker(self._watch())
         self._show()
@@ -170,6 +174,16 @@ class TopApp(App[int]):
                 self._error = safe_text(error.message)
             self._show()
             await asyncio.sleep(self._delay_s)
+
+    def _hung_up(self, number: int, _frame: FrameType | None) -> None:
+        """End at once when the terminal is gone: whoever still draws there may wait for ever, so
+        that no loop is left that could end in good order.
+        """
+        self._on_quit()
+        if not os.isatty(0):
+            os._exit(128 + number)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.action_leave, 128 + number)
 
     def _handle_exception(self, error: Exception) -> None:
         """Instead of a traceback on the terminal: keep the error for the caller, and end."""

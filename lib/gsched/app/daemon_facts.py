@@ -12,9 +12,15 @@ from gsched_sql import History
 
 
 def facts_of(
-    loop: DaemonLoop, upkeep: Upkeep, history: History, refusals: Mapping[str, int]
+    loop: DaemonLoop,
+    upkeep: Upkeep,
+    history: History,
+    refusals: Mapping[str, int],
+    earlier_errors: int,
 ) -> Facts:
-    """The facts of this moment. `refusals`: by socket, how many got no answer so far."""
+    """The facts of this moment. `refusals`: by socket, how many got no answer so far;
+    `earlier_errors` are those of the database before it was opened this time.
+    """
     parts = loop.parts
     cluster = parts.runner.backend.cluster
     try:
@@ -32,7 +38,7 @@ def facts_of(
         watchdog_s=parts.notifier.watchdog_s,
         query_refusals=refusals.get("query", 0),
         control_refusals=refusals.get("control", 0),
-        database_errors=history.errors,
+        database_errors=earlier_errors + history.errors,
         upkeep_failures=dict(upkeep.failures),
         truths=upkeep.truths,
     )

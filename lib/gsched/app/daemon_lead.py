@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,6 +17,8 @@ log = logging.getLogger("gsched.daemon")
 
 _LEAST_TTL_S = 90
 _TTL_ROUNDS = 3
+_RENEWALS = 3
+"""At least so often within its time a lead is renewed."""
 
 
 class ClusterLead:
@@ -28,10 +31,18 @@ class ClusterLead:
         self._leadership = history.leadership(cluster)
         self._spans = history.spans(cluster)
         self._interval_s = interval_s
+        self._next_renewal = 0.0
 
     def renew(self) -> None:
         """Keep the lead. Raises LostLeadershipError when another daemon has it by now."""
-        self._leadership.renew(self.fence, now())
+        ttl_s = _ttl_s(self._interval_s())  # a reload may have changed it
+        self._next_renewal = time.monotonic() + ttl_s / _RENEWALS
+        self._leadership.renew(self.fence, int(ttl_s), now())
+
+    def renew_in_time(self) -> None:
+        """Keep the lead during a long pause. Raises as `renew` does."""
+        if time.monotonic() >= self._next_renewal:
+            self.renew()
 
     def note(self, mode: str, policy: str, writes: int) -> None:
         """Keep in the history that a round has run in this mode."""

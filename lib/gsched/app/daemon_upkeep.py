@@ -18,6 +18,7 @@ from gsched.errors import DataError, GschedError, UnavailableError
 from gsched.model.job import JobView, Prediction
 from gsched.model.prediction_truth import PredictionTruth
 from gsched.model.times import DAY_S
+from gsched.policy.registry import load_scoped
 from gsched.predict.estimators import load_estimator
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import SlurmConfig
@@ -80,12 +81,14 @@ class Upkeep:
         is moved.
         """
         try:
-            return predictor_for(self._settings)
+            predictor = predictor_for(self._settings)
         except DataError as e:
             if self._settings.predict.estimator != "model":
                 raise
             self._failed("model", e)
             return NoPredictor()
+        _warn_without_model(self._settings)
+        return predictor
 
     @property
     def model_time(self) -> float | None:
@@ -101,6 +104,8 @@ class Upkeep:
         if settings.predict != self._settings.predict or settings.predict.estimator != "model":
             self._fresh = predictor_for(settings)
             self._model_mark = mark
+        if settings.daemon != self._settings.daemon:
+            _warn_without_model(settings)
         self._settings = settings
         self._next_fit = self._fit_after()
 
@@ -205,9 +210,16 @@ _WHAT = {"ingest": "history", "model": "model"}
 def predictor_for(settings: Settings) -> Predictor:
     """The configured estimator; without a trained model one that predicts nothing."""
     if settings.predict.estimator == "model" and _mark(settings.model_file) is None:
-        log.warning("no model yet, so no job is ranked: run `gsched predict train`")
         return NoPredictor()
     return load_estimator(settings)
+
+
+def _warn_without_model(settings: Settings) -> None:
+    if settings.predict.estimator != "model" or _mark(settings.model_file) is not None:
+        return
+    daemon = settings.daemon
+    if load_scoped(daemon.policy, daemon.policy_scope, daemon.knobs).needs_prediction:
+        log.warning("no model yet, so no job is ranked: run `gsched predict train`")
 
 
 def _mark_of_database(settings: Settings) -> int | None:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gsched.app.named_job import named_job
-from gsched.app.wiring import UNREADABLE_HISTORY, open_history, slurm_client, why_no_history
+from gsched.app.wiring import UNREADABLE_HISTORY, now, open_history, slurm_client, why_no_history
 from gsched.config.settings import Settings
 from gsched.daemon import control_client
 from gsched.daemon.locks import StateDir
-from gsched.daemon.status_file import job_document, read_status
+from gsched.daemon.status_file import job_document, read_status, silent_s
 from gsched.errors import GschedError, PermissionDeniedError
 from gsched.explain.policy_reasons import policy_reason
 from gsched.model.job import JobState, JobView
@@ -146,11 +146,13 @@ def _told_by_files(holder: dict[str, Any] | None, last: dict[str, Any]) -> dict[
     if holder is None:
         return {"policy": last.get("policy")}
     newer = last if last.get("as_of", 0) >= holder.get("started_at", 0) else {}
+    # A daemon that stands by, or whose rounds fail, leaves what it did before in its file.
+    is_fresh = bool(newer) and not silent_s(newer, now())
     return {
         "running": True,
         "pid": holder.get("pid"),
-        "mode": newer.get("mode") or holder.get("mode"),
-        "why": newer.get("why"),
+        "mode": newer.get("mode") if is_fresh else None,
+        "why": newer.get("why") if is_fresh else None,
         "started_at": holder.get("started_at"),
         "policy": last.get("policy"),
         "interval_s": newer.get("interval_s"),
@@ -170,7 +172,7 @@ def _halted(settings: Settings, live: dict[str, Any] | None) -> str | None:
 
 
 def clear_document(result: ClearResult) -> dict[str, Any]:
-    """What `clear` did, job ids by outcome."""
+    """What `clear` did, job ids by outcome; whether the journal tells it, too."""
     return {
         "jobs": {
             "cleared": [k.slurm_id for k in result.cleared],
@@ -178,6 +180,7 @@ def clear_document(result: ClearResult) -> dict[str, Any]:
             "failed": [k.slurm_id for k, _ in result.failed],
             "foreign": [k.slurm_id for k, _ in result.foreign],
         },
+        "journalled": not result.no_journal,
     }
 
 
@@ -201,7 +204,7 @@ def local_audit_rows(settings: Settings, job: str | None, limit: int) -> list[di
     Slurm is asked for the cluster's name only when the database holds several clusters.
     """
     wanted = named_job(job) if job else None
-    with open_history(settings) as history:
+    with open_history(settings, bounded=True) as history:
         clusters = history.clusters()
         if len(clusters) > 1:
             clusters = [slurm_client(settings).config().cluster]

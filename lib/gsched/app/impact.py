@@ -14,11 +14,13 @@ from gsched.app.impact_arms import (
     OBSERVING_MODES,
     Arm,
     Assigned,
+    FloatColumn,
     Jobs,
     Side,
     assign,
     intervals,
 )
+from gsched.app.impact_bounds import Bounds, bounds_of, waited_so_far
 from gsched.app.impact_statistics import (
     CONFIDENCE,
     MIN_DAYS,
@@ -58,7 +60,10 @@ class ReportQuery:
 
 @dataclass(frozen=True)
 class ImpactReport:
-    """The answer: the arms and their differences, and what was done in the whole time."""
+    """The answer: the arms and their differences, and what was done in the whole time.
+
+    `as_of` (epoch) is when the daemon last looked: jobs that wait had waited until then.
+    """
 
     cluster: str
     query: ReportQuery
@@ -66,6 +71,8 @@ class ImpactReport:
     spans: Sequence[DaemonSpan]
     assigned: Assigned
     differences: Mapping[str, Difference]
+    bounds: Bounds
+    as_of: int
     sums: JournalSums
 
     @property
@@ -78,7 +85,9 @@ class ImpactReport:
         """What can be said of the mean time in the queue, for programs.
 
         ``never-acted``, ``no-control`` and ``too-few-days`` mean that nothing can be said;
-        ``not-shown`` that the interval holds 0; else ``shorter`` or ``longer``.
+        ``not-shown`` that the interval holds 0; ``unknown`` that it does not, but that jobs which
+        still wait or of which times are lacking could turn it round; else ``shorter`` or
+        ``longer``.
         """
         difference = self.differences["queueing_mean_s"]
         modes = {span.mode for span in self.spans}
@@ -90,7 +99,8 @@ class ImpactReport:
             return "too-few-days"
         if not difference.is_shown:
             return "not-shown"
-        return "shorter" if difference.value < 0 else "longer"
+        verdict = "shorter" if difference.value < 0 else "longer"
+        return verdict if self.bounds.allow(verdict) else "unknown"
 
     def document(self) -> dict[str, Any]:
         """The report as JSON: times epoch seconds, durations seconds, null = not known."""
@@ -101,13 +111,18 @@ class ImpactReport:
             "control": self.control,
             "verdict": self.verdict,
             "arms": [
-                _arm_document(arm, days)
+                _arm_document(arm, days, self.as_of)
                 for arm, days in zip(self.assigned.arms, self.days, strict=True)
             ],
             "left_out": self.assigned.left_out,
             "differences": [
-                _difference_document(metric, told) for metric, told in self.differences.items()
+                {"metric": metric, **_told(told)} for metric, told in self.differences.items()
             ],
+            "bounds": [
+                {"case": "acting-worst", **_told(self.bounds.acting_worst)},
+                {"case": "control-worst", **_told(self.bounds.control_worst)},
+            ],
+            "as_of": self.as_of,
             "long_wait_s": self.query.long_wait_s,
             "confidence": CONFIDENCE,
             "min_days": MIN_DAYS,
@@ -136,13 +151,17 @@ def impact_report(settings: Settings, query: ReportQuery) -> ImpactReport:
         )
     with open_history(settings) as history:
         cluster = _cluster(settings, history)
-        spans = history.spans(cluster).between(query.since, query.until)
+        known = history.spans(cluster).between(query.since, None)
+        spans = [s for s in known if query.until is None or s.begin_time < query.until]
         jobs = Jobs.of(history.job_waits(cluster, _begin(spans, query), query.until))
         sums = history.journal_sums(cluster, query.since, query.until)
     assigned = assign(jobs, _sides(control, settings, spans, query))
     acting, other = (arm.counted for arm in assigned.arms)
-    differences = compare(acting, other, query.long_wait_s, same_days=control == "partitions")
-    return ImpactReport(cluster, query, control, spans, assigned, differences, sums)
+    same_days = control == "partitions"
+    differences = compare(acting, other, query.long_wait_s, same_days=same_days)
+    as_of = known[-1].end_time if known else 0
+    bounds = bounds_of(assigned.arms, as_of, same_days=same_days)
+    return ImpactReport(cluster, query, control, spans, assigned, differences, bounds, as_of, sums)
 
 
 def _cluster(settings: Settings, history: History) -> str:
@@ -172,7 +191,7 @@ def _sides(
     return of_gsched, Side("control", observing, moved, outside)
 
 
-def _arm_document(arm: Arm, days: int) -> dict[str, Any]:
+def _arm_document(arm: Arm, days: int, as_of: int) -> dict[str, Any]:
     counted, came = arm.counted, arm.submitted
     return {
         "arm": arm.name,
@@ -182,6 +201,12 @@ def _arm_document(arm: Arm, days: int) -> dict[str, Any]:
         "gpu_jobs": int((counted.num_gpus > 0).sum()),
         "ended_jobs": int((~np.isnan(counted.end_time)).sum()),
         "gpu_time_s": _sum(counted.gpu_time_s),
+        "crossing_jobs": len(arm.crossing),
+        "crossing_queueing_mean_s": _mean(arm.crossing.queueing_s),
+        "waiting_jobs": len(arm.waiting),
+        "waiting_mean_s": _mean(waited_so_far(arm.waiting, as_of)),
+        "never_started_jobs": len(arm.given_up),
+        "no_times_jobs": len(arm.untold),
         "submitted_jobs": len(came),
         "submitted_jobs_a_day": a_day(len(came), arm),
         "submitted_gpu_time_s_a_day": a_day(_sum(came.gpu_time_s), arm),
@@ -197,9 +222,12 @@ def _sum(values: Any) -> float:
     return float(np.nansum(values))
 
 
-def _difference_document(metric: str, told: Difference) -> dict[str, Any]:
+def _mean(values: FloatColumn) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def _told(told: Difference) -> dict[str, Any]:
     return {
-        "metric": metric,
         "acting": told.acting,
         "control": told.control,
         "difference": told.value,
@@ -251,11 +279,13 @@ def _movers(moved: Sequence[MovedJob], name: Callable[[MovedJob], str]) -> list[
 
 
 def inversion_sums(counted: Sequence[Mapping[str, int]]) -> dict[str, Any]:
-    """Of the counts of pairs that rounds have made: how many, the last one, and the greatest."""
+    """Of the counts of pairs that rounds have made: how many, the last one, and the greatest share
+    against QOS, or against fair-share.
+    """
     if not counted:
         return {"counts": 0, "last": None, "greatest_share": None}
     shares = [
-        (one.get("qos", 0) + one.get("fairshare", 0)) / one["pairs"]
+        max(one.get("qos", 0), one.get("fairshare", 0)) / one["pairs"]  # a pair may be both
         for one in counted
         if one.get("pairs")
     ]

@@ -1,14 +1,16 @@
 """Which job belongs to which side of a comparison: gsched acting, or a control without it.
 
-A job belongs to an arm when its whole wait, from the first submit to the start, lies in times of
-that arm. One whose wait began in one arm and ended outside it belongs to none and is counted as
-such: what moved it is not known.
+A job belongs to the arm in which it was first submitted, and its whole time in the queue counts
+there, also what lies beyond the times of that arm. To leave out those that wait on would leave out
+the longest waits; to cut them off would make a queue that holds jobs back look short. The price is
+a bias towards no difference: the other arm has moved them as well by then. Jobs that still wait
+are kept aside, with how long so far (see ``impact_bounds``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ of the kill switch: somebody had a reason for them."""
 BRIDGE_S = 3600
 """Two spans of one arm that are no further apart are one: the daemon was started anew."""
 
-LEFT_OUT = ("outside", "other-partition", "waiting", "never-started", "no-times", "straddles")
+LEFT_OUT = ("outside", "other-partition", "held", "waiting", "never-started", "no-times")
 """Why a job is counted in no arm, in the order in which it is asked."""
 
 FloatColumn = NDArray[np.float64]
@@ -45,6 +47,7 @@ class Jobs:
     num_gpus: FloatColumn
     gpu_time_s: FloatColumn
     partition: NDArray[np.str_]
+    is_eligible: BoolColumn
 
     @classmethod
     def of(cls, jobs: Sequence[JobWait]) -> Jobs:
@@ -62,11 +65,21 @@ class Jobs:
             num_gpus=floats("num_gpus"),
             gpu_time_s=floats("gpu_time_s"),
             partition=np.array([job.partition for job in jobs], dtype=np.str_),
+            is_eligible=np.array([job.is_eligible for job in jobs], dtype=np.bool_),
         )
 
     def take(self, chosen: BoolColumn) -> Jobs:
         """Those of the jobs."""
         return Jobs(*(column[chosen] for column in vars(self).values()))
+
+    def joined(self, *others: Jobs) -> Jobs:
+        """These jobs and the others."""
+        columns = zip(*(vars(jobs).values() for jobs in (self, *others)), strict=True)
+        return Jobs(*map(np.concatenate, columns))
+
+    def waited(self, queueing_s: FloatColumn) -> Jobs:
+        """The same jobs, with other times in the queue."""
+        return replace(self, queueing_s=queueing_s)
 
     def __len__(self) -> int:
         return len(self.first_submit)
@@ -74,12 +87,21 @@ class Jobs:
 
 @dataclass(frozen=True)
 class Arm:
-    """One side: its times, the jobs that count, and those that were submitted in it at all."""
+    """One side: its times, the jobs that count, and those that were submitted in it at all.
+
+    Of those that count, `crossing` started only after the interval of the arm had ended in which
+    they were submitted. Of the others, `waiting` may start and have neither started nor ended,
+    `given_up` ended without a start, and of `untold` the time in the queue is not known.
+    """
 
     name: str
     intervals: tuple[Interval, ...]
     counted: Jobs
     submitted: Jobs
+    crossing: Jobs
+    waiting: Jobs
+    given_up: Jobs
+    untold: Jobs
 
     @property
     def length_s(self) -> int:
@@ -125,7 +147,7 @@ def intervals(
                 found[-1] = (found[-1][0], end)
             else:
                 found.append((begin, end))
-        goes_on = is_ours and bool(found)
+        goes_on = is_ours and (end > begin or goes_on)  # one round alone bridges no pause before it
     return tuple(found)
 
 
@@ -134,16 +156,27 @@ def assign(jobs: Jobs, sides: Sequence[Side]) -> Assigned:
     arms = []
     reason = np.full(len(jobs), "outside", dtype=f"<U{max(map(len, LEFT_OUT))}")
     counted_anywhere = np.zeros(len(jobs), dtype=np.bool_)
+    why = _why_not(jobs)
     for side in sides:
         until = _until(jobs.first_submit, side.intervals)
         in_time, in_partition = ~np.isnan(until), side.has_partition(jobs)
         came = in_time & in_partition
-        why = _why_not(jobs, until)
         counted = came & (why == "")
         reason[in_time & ~in_partition & (reason == "outside")] = "other-partition"
         reason[came] = why[came]
         counted_anywhere |= counted
-        arms.append(Arm(side.name, side.intervals, jobs.take(counted), jobs.take(came)))
+        arms.append(
+            Arm(
+                side.name,
+                side.intervals,
+                counted=jobs.take(counted),
+                submitted=jobs.take(came),
+                crossing=jobs.take(counted & (jobs.start_time > until)),
+                waiting=jobs.take(came & (why == "waiting")),
+                given_up=jobs.take(came & (why == "never-started")),
+                untold=jobs.take(came & (why == "no-times")),
+            )
+        )
     left = reason[~counted_anywhere]
     return Assigned(tuple(arms), {name: int((left == name).sum()) for name in LEFT_OUT})
 
@@ -159,13 +192,9 @@ def _until(moments: IntColumn, times: Sequence[Interval]) -> FloatColumn:
     return np.where(moments < until, until, np.nan)
 
 
-def _why_not(jobs: Jobs, until: FloatColumn) -> NDArray[np.str_]:
+def _why_not(jobs: Jobs) -> NDArray[np.str_]:
     """Why a job that came in an arm does not count there, "" where it does."""
     started, ended = ~np.isnan(jobs.start_time), ~np.isnan(jobs.end_time)
-    checks = (
-        ~started & ~ended,
-        ~started,
-        np.isnan(jobs.queueing_s),
-        jobs.start_time > until,
-    )
-    return np.select(checks, ("waiting", "never-started", "no-times", "straddles"), default="")
+    waiting = ~started & ~ended
+    checks = (waiting & ~jobs.is_eligible, waiting, ~started, np.isnan(jobs.queueing_s))
+    return np.select(checks, ("held", "waiting", "never-started", "no-times"), default="")

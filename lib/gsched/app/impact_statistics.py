@@ -9,7 +9,7 @@ differs, on days as skewed as queues have them, 4 to 9 of 100 intervals at 95 % 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,20 +78,27 @@ def days_of(jobs: Jobs) -> IntColumn:
 
 
 def compare(
-    acting: Jobs, control: Jobs, long_wait_s: float, *, same_days: bool
+    acting: Jobs,
+    control: Jobs,
+    long_wait_s: float,
+    *,
+    same_days: bool,
+    only: Collection[str] = METRICS,
 ) -> dict[str, Difference]:
-    """Every metric of both arms. `same_days`: the arms ran side by side, and are drawn together."""
+    """The metrics `only` of both arms.
+
+    `same_days`: the arms ran side by side, and their days are drawn together.
+    """
     days = [days_of(acting), days_of(control)]
     fewest = min(map(len, days))
     if same_days:
         days = [np.union1d(*days)] * 2
     arms = [
-        _ByDay(jobs, own, long_wait_s) for jobs, own in zip((acting, control), days, strict=True)
+        _ByDay(jobs, own, long_wait_s, only)
+        for jobs, own in zip((acting, control), days, strict=True)
     ]
     points = [arm.figures(np.ones((1, len(arm.days)), dtype=np.int64)) for arm in arms]
-    found = {
-        metric: Difference(*(_known(point[metric][0]) for point in points)) for metric in METRICS
-    }
+    found = {metric: Difference(*(_known(point[metric][0]) for point in points)) for metric in only}
     if fewest < MIN_DAYS:
         return found
     random = np.random.default_rng(SEED)
@@ -117,8 +124,11 @@ def expanded_tail(num_days: int) -> float:
 class _ByDay:
     """The jobs of an arm, ready to be summed up with any weights of its days."""
 
-    def __init__(self, jobs: Jobs, days: IntColumn, long_wait_s: float) -> None:
+    def __init__(
+        self, jobs: Jobs, days: IntColumn, long_wait_s: float, only: Collection[str]
+    ) -> None:
         self.days = days
+        self._only = only
         jct_s = jobs.end_time - jobs.first_submit
         slowdown = np.maximum(jct_s / np.maximum(jobs.duration_s, BOUND_S), 1.0)
         self._day = np.searchsorted(days, jobs.first_submit // DAY_S)
@@ -133,8 +143,13 @@ class _ByDay:
 
     def figures(self, weights: Weights) -> Figures:
         """The metrics, each day counted as often as its weight says."""
-        means = {name: self._mean(values, weights) for name, values in self._means.items()}
-        return {**means, **self._quantiles(weights)}
+        means = {
+            name: self._mean(values, weights)
+            for name, values in self._means.items()
+            if name in self._only
+        }
+        has_quantiles = any(name in self._only for name, _ in _QUANTILES)
+        return {**means, **(self._quantiles(weights) if has_quantiles else {})}
 
     def _mean(self, values: FloatColumn, weights: Weights) -> FloatColumn:
         known = ~np.isnan(values)

@@ -18,15 +18,16 @@ HEADINGS = ("FIGURE", "ACTING", "CONTROL", "DIFFERENCE", f"{percent(CONFIDENCE)}
 _LEFT_OUT = {
     "outside": "submitted while gsched neither acted nor observed",
     "other-partition": "in partitions that are not compared",
+    "held": "held, or waiting for another job",
     "waiting": "not started yet",
     "never-started": "ended without a start",
     "no-times": "times not known",
-    "straddles": "waited from one arm into another time",
 }
 _WHY_NOTHING = {
     "never-acted": "Nothing can be said of an effect: gsched has not acted in this time",
     "no-control": "Nothing can be said of an effect: there is no control in this time",
     "too-few-days": "Nothing can be said of an effect: too few days",
+    "unknown": "Nothing can be said of an effect yet",
 }
 _MODES = {
     "act": "acted",
@@ -50,11 +51,20 @@ def figure_rows(report: ImpactReport) -> list[Row]:
         _counted("of them with GPUs", told, "gpu_jobs"),
         _counted("of them ended", told, "ended_jobs"),
         ("their GPU-hours", *(_hours(arm["gpu_time_s"]) for arm in told), "", ""),
+        _counted("waited on beyond the arm's time", told, "crossing_jobs"),
+        (
+            "their mean time in the queue",
+            *(_time(arm["crossing_queueing_mean_s"]) for arm in told),
+            "",
+            "",
+        ),
+        _counted("still waiting, not counted", told, "waiting_jobs"),
+        ("on average so far", *(_time(arm["waiting_mean_s"]) for arm in told), "", ""),
         *(_compared(name, metric, report) for metric, name in _names(report).items()),
         ("submitted a day", *(_rate(len(arm.submitted), arm) for arm in arms), "", ""),
     ]
     demand = [_hours(arm["submitted_gpu_time_s_a_day"]) for arm in told]
-    return [*rows, ("GPU-hours submitted a day", *demand, "", "")]
+    return [*rows, ("GPU-hours submitted a day, of ended jobs", *demand, "", "")]
 
 
 def report_lines(report: ImpactReport) -> Iterator[str]:
@@ -96,6 +106,10 @@ def _counted(name: str, arms: list[dict[str, Any]], key: str) -> Row:
 
 def _hours(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds / 3600:.1f}"
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else short_time(seconds)
 
 
 def _rate(number: int, arm: Arm) -> str:
@@ -144,6 +158,14 @@ def _verdict(report: ImpactReport) -> str:
     if verdict == "too-few-days":
         days = f"{count(acting, 'day')} acting, {count(control, 'day')} of control"
         return f"{_WHY_NOTHING[verdict]} ({days}; {MIN_DAYS} of each are needed)"
+    if verdict == "unknown":
+        is_shorter = (told.value or 0.0) < 0
+        worst = report.bounds.acting_worst if is_shorter else report.bounds.control_worst
+        return (
+            f"{_WHY_NOTHING[verdict]}: jobs that still wait or did not start could turn "
+            f"{_interval('queueing_mean_s', told)} into {_interval('queueing_mean_s', worst)}; ask "
+            "again when they have started, or with an earlier --until"
+        )
     if verdict in _WHY_NOTHING:
         return _WHY_NOTHING[verdict]
     interval = _interval("queueing_mean_s", told)
@@ -161,6 +183,11 @@ def _cautions(report: ImpactReport) -> Iterator[str]:
             "the effect of gsched alone. --control time compares times."
         )
     else:
+        yield (
+            "A job counts in the arm of its first submit with its whole time in the queue, also "
+            "beyond that arm's end, where the other arm moves it as well: this makes differences "
+            "look smaller."
+        )
         yield (
             "The arms are compared as they came: their load (submitted a day) is not evened out, "
             "nor what one arm left in the queue for the other."
@@ -207,7 +234,7 @@ def _inversions(told: Mapping[str, Any]) -> str:
     if not told["counts"]:
         return "Inversions: none counted."
     last, share = told["last"], told["greatest_share"]
-    most = "" if share is None else f", at most {percent(share)} of them in one count"
+    most = "" if share is None else f", at most {percent(share)} of them against one of the two"
     return (
         f"Inversions in the last of {count(told['counts'], 'count')}: against QOS "
         f"{last.get('qos', 0)}, against fair-share {last.get('fairshare', 0)} of "

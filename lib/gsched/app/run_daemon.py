@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gsched.app.daemon_facts import facts_of
@@ -17,8 +17,9 @@ from gsched.app.daemon_reload import Configuration
 from gsched.app.daemon_rights import require_privilege, scale_to_act
 from gsched.app.daemon_upkeep import Upkeep
 from gsched.app.daemon_views import local_audit_rows
-from gsched.app.wiring import now, open_history, slurm_client
+from gsched.app.wiring import now, open_history
 from gsched.config.settings import DaemonSettings, Settings
+from gsched.daemon.asker_rights import QUESTION_LIMIT_S, AskerRights
 from gsched.daemon.bursts import bf_interval_s
 from gsched.daemon.clear import ClearResult, clear
 from gsched.daemon.control_server import ControlServer
@@ -27,6 +28,7 @@ from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts
 from gsched.daemon.metrics import Metrics
+from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.notify import Notifier
 from gsched.daemon.query_server import QueryServer
 from gsched.daemon.service import Service
@@ -35,11 +37,13 @@ from gsched.daemon.time_limit import time_limit
 from gsched.daemon.wishes import Wishes
 from gsched.engine.deciding import RoundRules
 from gsched.engine.round import RoundRunner
+from gsched.errors import GschedError
 from gsched.model.decision import JsonValue
 from gsched.policy.base import Policy
 from gsched.policy.registry import check, load_scoped
+from gsched.slurm.client import CommandClient
 from gsched.slurm.munge import munge_of
-from gsched.slurm.privileges import suffices
+from gsched.slurm.privileges import Privilege
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
@@ -66,13 +70,14 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
     notifier = Notifier.from_environment()
     with ExitStack() as open_parts:
         process = open_parts.enter_context(_Process.started(settings, acting, interval_s, notifier))
+        open_parts.callback(process.metrics.end)
         for listener in process.listen().values():
             open_parts.enter_context(listener.kept())
         yield Service(
             open_loop=process.loop,
             reload=process.configuration.reload,
             retry_s=process.interval_s,
-            waits=lambda: process.metrics.waits(Mode.STANDBY.value),
+            waits=process.waits,
             wishes=process.wishes,
             board=process.board,
             notifier=notifier,
@@ -94,6 +99,13 @@ class _Process:
     metrics: Metrics
     listeners: dict[str, KeptListener]
     servers: dict[str, QueryServer | ControlServer]
+    rights: AskerRights = field(init=False)
+    cluster: str = ""
+    database_errors: int = 0  # of histories that are closed, or could not be opened
+
+    def __post_init__(self) -> None:
+        """What all sockets of this process know together of their askers."""
+        self.rights = AskerRights(self._privilege)
 
     @classmethod
     @contextmanager
@@ -141,7 +153,7 @@ class _Process:
         """The sockets that are open also while there is no loop."""
         settings = self.settings
         control = ControlServer(
-            self.board, self.wishes, self.metrics.text, self._audit, self._is_operator
+            self.board, self.wishes, self.metrics.text, self._audit, self.rights
         )
         self.servers["control"] = control
         path, address = settings.daemon_socket, settings.daemon.metrics_listen
@@ -156,20 +168,52 @@ class _Process:
         """How many questions each socket has refused so far."""
         return {what: server.refusals.total for what, server in self.servers.items()}
 
+    def waits(self, mode: Mode) -> None:
+        """Tell that there are no rounds now, and why."""
+        refusals = self.refusals()
+        self.metrics.waits(mode.value)
+        self.metrics.facts(
+            Facts(
+                cluster=self.cluster,
+                policy=self.board.now.policy or self.settings.daemon.policy,
+                interval_s=self.interval_s(),
+                watchdog_s=self.notifier.watchdog_s,
+                query_refusals=refusals.get("query", 0),
+                control_refusals=refusals.get("control", 0),
+                database_errors=self.database_errors,
+            )
+        )
+        self.metrics.write(self.options().metrics_file)
+
+    @contextmanager
+    def _history(self) -> Iterator[History]:
+        """The history; its errors stay counted when it is closed, or cannot be opened."""
+        with ExitStack() as opened:
+            try:
+                history = opened.enter_context(open_history(self.settings, bounded=True))
+            except GschedError:
+                self.database_errors += 1
+                raise
+            try:
+                yield history
+            finally:
+                self.database_errors += history.errors
+
     def _audit(self, job: str | None, limit: int) -> list[dict[str, object]]:
         return local_audit_rows(self.settings, job, limit)
 
-    def _is_operator(self, user: str) -> bool:
-        level = slurm_client(self.settings, lambda _: None, asks_again=False).privilege(user)
-        return suffices(level, "see")
+    def _privilege(self, user: str) -> Privilege:
+        most_s = min(QUESTION_LIMIT_S, self.settings.slurm.command_timeout_s)
+        return CommandClient(most_s, lambda _: None, asks_again=False).privilege(user)
 
     @contextmanager
     def loop(self) -> Iterator[DaemonLoop]:
         """Open what rounds need. Raises the error for which it cannot be."""
         settings = self.settings
         with ExitStack() as open_parts:
-            history = open_parts.enter_context(open_history(settings))
+            history = open_parts.enter_context(self._history())
             live = live_parts(settings, history)
+            self.cluster = live.backend.cluster
             scale_to_act(live.client, live.config, settings.daemon, self.acting)
             if self.acting:
                 require_privilege(live.client)
@@ -192,7 +236,7 @@ class _Process:
             yield
             return
         munge = munge_of(live.config, os.environ)
-        server = QueryServer(munge, live.client, lambda: loop.bulletin, self.wishes.hurry)
+        server = QueryServer(munge, self.rights, lambda: loop.bulletin, self.wishes.hurry)
         self.servers["query"] = server
         kept = KeptListener("query socket", lambda: server.listening(address))
         self.listeners["query"] = kept
@@ -262,7 +306,9 @@ class _Assembly:
             board=process.board,
             notifier=process.notifier,
             metrics=process.metrics,
-            facts=lambda: facts_of(loop, upkeep, self.history, process.refusals()),
+            facts=lambda: facts_of(
+                loop, upkeep, self.history, process.refusals(), process.database_errors
+            ),
             listeners=process.listeners,
         )
         loop = DaemonLoop(parts, process.options())

@@ -37,11 +37,14 @@ def slurm_client(
     return CommandClient(settings.slurm.command_timeout_s, notify, asks_again=asks_again)
 
 
-def open_history(settings: Settings) -> History:
-    """The job-history database. Raises ConfigError when there is none yet."""
+def open_history(settings: Settings, *, bounded: bool = False) -> History:
+    """The job-history database. Raises ConfigError when there is none yet.
+
+    `bounded`: a server that falls silent is given up soon (see `gsched_sql.History.open`).
+    """
     from gsched_sql import History
 
-    return History.open(settings.database_url, phase_rules=settings.phases.rules)
+    return History.open(settings.database_url, phase_rules=settings.phases.rules, bounded=bounded)
 
 
 def has_history(settings: Settings) -> bool:

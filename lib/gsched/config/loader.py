@@ -17,6 +17,7 @@ import stat
 import tomllib
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -56,6 +57,8 @@ CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant"
 _PATHS = {"daemon.socket", "daemon.metrics_file", "helper.socket"}
 _ADDRESSES = {"daemon.query_listen", "daemon.query_address", "daemon.metrics_listen"}
 
+_LEAD_TO_DAEMON = ("state_dir", "daemon.socket")
+
 FILES_ONLY = frozenset({"phases.rules"})
 """Keys that no environment variable can hold."""
 
@@ -71,6 +74,50 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
         _refuse_readable_password(settings, path)
         settings = dataclasses.replace(settings, sources=(*settings.sources, path))
     return _merged_environment(settings, environ)
+
+
+def load_to_ask(environ: Mapping[str, str] = os.environ) -> tuple[Settings, ConfigError | None]:
+    """The configuration, or where it is wrong what leads to a daemon that runs, and the error.
+
+    ``state_dir`` and ``daemon.socket`` are taken from wherever they can be read, a file up to where
+    it stops being TOML; else they have their defaults.
+    """
+    try:
+        return load(environ), None
+    except ConfigError as error:
+        settings, wrong = Settings(), error
+    with suppress(ConfigError):
+        for path in _files(environ):
+            settings = _place_of_daemon(settings, _beginning(path), str(path))
+    told = {key: environ.get(variable(key), "") for key in _LEAD_TO_DAEMON}
+    document = {"state_dir": told["state_dir"], "daemon": {"socket": told["daemon.socket"]}}
+    return _place_of_daemon(settings, document, "environment"), wrong
+
+
+def _place_of_daemon(settings: Settings, document: Mapping[str, Any], place: str) -> Settings:
+    """`settings` with those keys that lead to the daemon, as far as they can be used."""
+    for key in _LEAD_TO_DAEMON:
+        table, _, name = key.rpartition(".")
+        values = document.get(table) if table else document
+        if not isinstance(values, dict) or not values.get(name):
+            continue
+        found = {name: values[name]}
+        with suppress(ConfigError):
+            settings = _merged(settings, {table: found} if table else found, "", place)
+    return settings
+
+
+def _beginning(path: Path) -> dict[str, Any]:
+    """What a file says up to the line that is wrong; {} where nobody may be obeyed or read."""
+    try:
+        _refuse_strangers_file(path, path.stat())
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    for end in range(len(lines), 0, -1):
+        with suppress(tomllib.TOMLDecodeError):
+            return tomllib.loads("\n".join(lines[:end]))
+    return {}
 
 
 def known_keys() -> dict[str, Any]:
@@ -152,7 +199,7 @@ def _refuse_readable_password(settings: Settings, path: Path) -> None:
         raise ConfigError(
             f"{path} holds a password in database.url, and {why}",
             f"put the password into a file of its own and name it in database.password_file, "
-            f"or chmod 640 {path}",
+            f"or chown it to root and chmod 640 {path}",
         )
 
 

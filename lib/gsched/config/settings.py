@@ -75,7 +75,8 @@ class DaemonSettings:
     decide_limit_s: float = 10.0
     """Seconds that a policy may take to decide; then its round fails and the last order stays."""
     max_shift: int = 0
-    """Priority points by which a job may be moved up or down; 0 = from the priority weights."""
+    """Priority points by which a job may be moved up or down; 0 = from the priority weights. See
+    starvation_bound_s for the one exception."""
     quantum: int = 0
     """SiteFactor values are multiples of this; 0 = 1/500 of the range."""
     dead_band: int = 0
@@ -87,7 +88,13 @@ class DaemonSettings:
     when priorities change under it. 0 = the cluster's bf_interval."""
     starvation_bound_s: int = 7 * 86400
     """A job that has waited so many seconds since it could start (a requeued one: since its first
-    submit) is moved above every job that has not, whatever the policy says; 0 = never."""
+    submit) is moved up, whatever the policy says, until its priority lies above that of every
+    waiting job in a common partition that has not; of those that have, the longest waiter first as
+    far as the range reaches. 0 = never. Its SiteFactor may come to 2 × max_shift, which is enough
+    unless max_shift is set below the sum of the weights by which jobs of a partition differ, or
+    PriorityWeightPartition lies below it: `gsched doctor` and `gsched why` say so then. Nice values
+    may outweigh it as well, and what an administrator has set by hand (Priority, SiteFactor) is
+    not outbid."""
     freeze: tuple[str, ...] = ()
     """Times in which the daemon only observes, in the head node's local time: `Fri 16:00-Mon 08:00`
     or `Sun 02:00-06:00` every week, `22:00-06:00` every day, `2026-12-24T00:00/2027-01-02T00:00`
@@ -95,7 +102,9 @@ class DaemonSettings:
     longer than shorter."""
     kill_switch: Path = Path("/etc/gsched/off")
     """While there is a file of this name, an acting daemon takes back every value that was written
-    and then only observes. Any file will do; its first line is told as the reason."""
+    and then only observes. Any file will do; its first line is told as the reason. The values are
+    in the history database: while that does not answer, no daemon writes, but they stand until it
+    does; `gsched daemon clear --all` sets them to 0 without it."""
     partitions: tuple[str, ...] = ()
     """Partitions whose jobs gsched may move; empty = all."""
     leases: bool = False
@@ -132,8 +141,8 @@ class DaemonSettings:
     """host:port on which Prometheus reads the daemon's metrics, without proof of who asks: they
     hold counts and times, no names of users or jobs. Empty = off."""
     metrics_file: str = ""
-    """Path of a file ending in .prom that is replaced after every round, for node_exporter's
-    textfile collector. Empty = off."""
+    """Path of a file ending in .prom that is replaced after every round, or try to begin, and
+    removed when the daemon ends, for node_exporter's textfile collector. Empty = off."""
     knobs: dict[str, float] = field(default_factory=dict)
     """Knobs of the policy, see `gsched policy list --json`; with `policy_scope` each policy takes
     those that it has."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gsched.daemon.job_book import CHANNEL, is_foreign
 from gsched.daemon.site_factor_plan import site_factor_change
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.faults import FaultHook, no_faults
 from gsched.engine.ports import Clock, Journal
-from gsched.engine.settling import carry_out, settle_interrupted
+from gsched.engine.settling import APPLY_CHUNK, carry_out, settle_interrupted
 from gsched.model.decision import Reason
 from gsched.model.job import JobKey
 from gsched.model.journal import Change, ChangeState, RoundInfo, Standing
+from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import PriorityRow, QueueRow
 
 POLICY = "clear"
@@ -24,13 +25,15 @@ class ClearResult:
     """What `clear` did. `foreign` jobs carry a value that the journal does not know: left alone.
 
     `unread` were accepted by Slurm but sprio does not list the job (held, running), so that the
-    value could not be read again.
+    value could not be read again. `no_journal` says why nothing of it is in the journal.
     """
 
     cleared: tuple[JobKey, ...]
     unread: tuple[JobKey, ...]
     failed: tuple[tuple[JobKey, str], ...]
     foreign: tuple[tuple[JobKey, int], ...]
+    no_journal: str = ""
+    states: Mapping[ChangeState, int] = field(default_factory=dict)
 
 
 def clear(
@@ -71,10 +74,41 @@ def clear(
             (c.key, ended[c.change_id][1]) for c in by_state.get(ChangeState.REJECTED, ())
         ),
         foreign=tuple(foreign),
+        states={state: len(found) for state, found in by_state.items()},
     )
     summary = {"changes": len(changes), **{s.value: len(cs) for s, cs in by_state.items()}}
     journal.end_round(round_id, clock(), summary, {})
     return result
+
+
+def clear_unjournalled(client: SlurmClient, cluster: str, why: str) -> ClearResult:
+    """Set to 0 whatever SiteFactor sprio shows; `why` there is no journal to do it by.
+
+    Held jobs, which sprio does not list, keep theirs. The journal needs no mending afterwards: a
+    job that had 0 before gsched has what was found, which gsched may change again; one that had
+    another value is another hand's from then on.
+    """
+    raw_ids = [i for i, shown in client.priorities().items() if shown.site_factor != 0]
+    failed: list[tuple[JobKey, str]] = []
+    accepted = []
+    for start in range(0, len(raw_ids), APPLY_CHUNK):
+        chunk = raw_ids[start : start + APPLY_CHUNK]
+        answers = client.set_site_factors([(str(raw_id), 0) for raw_id in chunk])
+        for raw_id, answer in zip(chunk, answers, strict=True):
+            if answer.error:
+                failed.append((JobKey(cluster, raw_id), answer.error))
+            else:
+                accepted.append(raw_id)
+    shown = client.priorities(accepted) if accepted else {}
+    cleared: list[JobKey] = []
+    unread: list[JobKey] = []
+    for raw_id in accepted:
+        key, now = JobKey(cluster, raw_id), shown.get(raw_id)
+        if now is not None and now.site_factor != 0:
+            failed.append((key, f"its SiteFactor is {now.site_factor} again"))
+        else:
+            (unread if now is None else cleared).append(key)
+    return ClearResult(tuple(cleared), tuple(unread), tuple(failed), (), why)
 
 
 def _plan(

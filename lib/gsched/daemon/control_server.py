@@ -7,14 +7,14 @@ is for them and for Slurm's operators.
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gsched.daemon.asker_rights import AskerRights
+from gsched.daemon.bounded_server import goes_first
 from gsched.daemon.situation import Board
 from gsched.daemon.unix_server import Asker, UnixServer
 from gsched.daemon.wishes import Wishes
@@ -24,7 +24,6 @@ MAX_AUDIT_ROWS = 1000
 RELOAD_TIMEOUT_S = 60.0
 """A reload that is not done so soon comes after a long round."""
 
-_OPERATOR_LIFE_S = 300.0
 _SOCKET_MODE = 0o666  # who may connect is no secret; who may do what is asked of the kernel
 _FOLDER_MODE = 0o755
 
@@ -41,16 +40,15 @@ class ControlServer:
         wishes: Wishes,
         metrics: Callable[[], bytes],
         audit: Audit,
-        is_operator: Callable[[str], bool],
+        rights: AskerRights,
     ) -> None:
-        """`is_operator` says whether Slurm gives a user the privileges of an operator."""
+        """`rights` says who is an operator of Slurm."""
         self._board = board
         self._wishes = wishes
         self._metrics = metrics
         self._audit = audit
         self._auditing = threading.Lock()
-        self._is_operator = is_operator
-        self._operators: dict[str, tuple[float, bool]] = {}
+        self._rights = rights
         self._server = UnixServer(self.answer)
         self.refusals = self._server.refusals
 
@@ -70,11 +68,11 @@ class ControlServer:
         """The answer to one question. Raises the GschedError that the asker is told."""
         verb = question.get("verb")
         if verb == "status":
-            return self._board.document(trusted=_is_own(asker))
+            return self._board.document(trusted=goes_first(asker.uid))
         if verb == "metrics":
             return {"text": self._metrics().decode()}
         if verb == "reload":
-            if not _is_own(asker):
+            if not goes_first(asker.uid):
                 raise PermissionDeniedError(
                     f"user {asker.name or asker.uid} may not reload the daemon",
                     "root and the user that it runs as may",
@@ -89,7 +87,7 @@ class ControlServer:
         raise UsageError("the daemon does not know this verb")
 
     def _audit_rows(self, question: Mapping[str, Any], asker: Asker) -> list[Mapping[str, Any]]:
-        if not (_is_own(asker) or self._operates(asker.name)):
+        if not (goes_first(asker.uid) or self._rights.sees_all(asker.name)):
             raise PermissionDeniedError(
                 f"user {asker.name or asker.uid} may not read the audit",
                 "root, the daemon's own user and Slurm's operators may; "
@@ -102,17 +100,3 @@ class ControlServer:
             raise DataError("the job is no text")
         with self._auditing:  # one at a time: the database has other work
             return list(self._audit(job, limit))
-
-    def _operates(self, user: str) -> bool:
-        """Whether Slurm calls `user` an operator; looked up again after some minutes."""
-        if not user:
-            return False
-        known = self._operators.get(user)
-        if known is None or time.monotonic() - known[0] > _OPERATOR_LIFE_S:
-            known = (time.monotonic(), self._is_operator(user))
-            self._operators[user] = known
-        return known[1]
-
-
-def _is_own(asker: Asker) -> bool:
-    return asker.uid in (0, os.geteuid())

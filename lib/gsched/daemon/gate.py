@@ -19,7 +19,10 @@ _REASON_BYTES = 200
 
 
 class Mode(enum.Enum):
-    """What a daemon does; `value` is the word of status, metrics and spans."""
+    """What a daemon does; `value` is the word of status, metrics and spans.
+
+    STANDBY: another host's daemon leads. WAITING: what rounds need does not answer.
+    """
 
     ACT = "act"
     OBSERVE = "observe"
@@ -28,6 +31,7 @@ class Mode(enum.Enum):
     OFF = "off"
     CONTROL = "control"
     STANDBY = "standby"
+    WAITING = "waiting"
 
 
 @dataclass(frozen=True, slots=True)

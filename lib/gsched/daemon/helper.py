@@ -74,15 +74,14 @@ class Helper:
         was so before, ``failed``: why not. Raises DataError for what is no request,
         PermissionDeniedError for one that the settings do not allow.
         """
-        who = f"user {asker.name or asker.uid} (process {asker.pid})"
         try:
             with self._one_at_a_time:
                 found = self._carry_out(question)
         except GschedError as error:
-            log.warning("%s: refused: %s", who, error.message)
+            log.warning("%s: refused: %s", asker.text, error.message)
             raise
         told = ", ".join(f"{what} {names}" for what, names in found.items() if names)
-        log.info("%s: %s: %s", who, question["verb"], told)
+        log.info("%s: %s: %s", asker.text, question["verb"], told)
         return found
 
     def _carry_out(self, question: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,10 +124,12 @@ class Helper:
     def _comment(self, question: Mapping[str, Any]) -> dict[str, Any]:
         name, text = question["job"], _text("text", question["text"])
         if not isinstance(name, str) or not _JOB.fullmatch(name):
-            raise DataError("job is no number of a job", "one job's own number, as a text")
+            raise DataError("job is no number of a job", "Slurm's own number of one job, as a text")
         job = self._admin.job(int(name))
         if job is None:
             return _of_job(name, "Slurm knows no such job")
+        if not job.slurm_id:
+            return _of_job(name, "it is an array whose tasks still wait: none can be named alone")
         if not job.node_list:
             return _of_job(name, "it has had no nodes yet")
         self._allowed_nodes(job.node_list)
@@ -136,7 +137,7 @@ class Helper:
             return {"done": [], "already": [name], "failed": {}}
         if job.admin_comment and not job.admin_comment.startswith(OUR_MARK):
             return _of_job(name, "it has an AdminComment of somebody else's")
-        return _of_job(name, self._admin.set_admin_comment(int(name), text))
+        return _of_job(name, self._admin.set_admin_comment(job.slurm_id, text))
 
     def _allowed_nodes(self, nodes: object) -> list[str]:
         """The names, each once. Raises when they are none or any of them is not allowed."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from gsched.errors import ConfigError, PermissionDeniedError, TryAgainError, UnavailableError
 from gsched.files import give_to_owner_of_folder, read_bounded, write_atomically
-from gsched.secret_files import why_not_ours
+from gsched.secret_files import mend_not_ours, why_not_ours
 
 _POLL_S = 0.05
 _MOST_BYTES = 1024
@@ -145,10 +145,10 @@ def _locked(path: Path) -> Iterator[int | None]:
 
 def _refuse_folder_of_others(folder: Path) -> None:
     """What lies in the folder decides what is written to Slurm. Raises ConfigError."""
-    if why := why_not_ours(folder.stat()):
+    found = folder.stat()
+    if why := why_not_ours(found):
         raise ConfigError(
-            f"the state folder {folder} cannot be trusted: {why}",
-            f"chmod go-w {folder}, and see whose it is",
+            f"the state folder {folder} cannot be trusted: {why}", mend_not_ours(folder, found)
         )
 
 

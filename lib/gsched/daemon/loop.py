@@ -21,6 +21,7 @@ from gsched.daemon.wishes import Wishes
 from gsched.engine.ports import Clock, Predictor
 from gsched.engine.round import RoundResult, RoundRunner
 from gsched.errors import GschedError, LostLeadershipError, UnavailableError
+from gsched.model.job import JobState, JobView
 from gsched.slurm.records import SlurmConfig
 
 if TYPE_CHECKING:  # what shows no metrics needs no prometheus_client
@@ -36,6 +37,8 @@ EARLY_ROUND_S = 5.0
 _MOST_BACKOFF = 20  # rounds' worth of waiting while Slurm does not answer
 _LOOK_S = 2.0
 """So often, while it waits, the loop looks whether it may still do what it does."""
+
+_FEW_STRANGERS, _NEARLY_ALL = 4, 0.75  # the median job's value is 0, whoever orders them
 
 
 class ReplacedError(UnavailableError):
@@ -65,6 +68,10 @@ class Lead(Protocol):
 
     def renew(self) -> None:
         """Keep the lead. Raises LostLeadershipError when another daemon has it by now."""
+        ...
+
+    def renew_in_time(self) -> None:
+        """Keep the lead where that is due before the next round. Raises as `renew` does."""
         ...
 
     def note(self, mode: str, policy: str, writes: int) -> None:
@@ -117,57 +124,78 @@ class DaemonLoop:
         self.options = options
         self.bulletin: Bulletin | None = None
         self._mode = parts.board.now.mode
+        self._strangers = False
         self._round_began = -EARLY_ROUND_S
 
     def once(self) -> RoundResult:
         """One round with its upkeep; the status file afterwards."""
         self._round_began = time.monotonic()
         parts = self.parts
-        parts.upkeep.check()  # first: another database knows of no lead
+        self._verdict()  # before all that may fail: what the gate says is in force and told
+        parts.upkeep.check()  # before the lead: another database knows of no lead
         parts.lead.renew()
         config = parts.read_config()
         fresh = parts.upkeep.before(config)
         if fresh is not None:
             parts.runner.predictor = fresh
         parts.notifier.alive()
-        verdict, result = self._round()
+        verdict, result, taken_back = self._round()
         parts.notifier.alive()
         sent = sum(
             1 for c in result.changes if result.info.acting and c.change_id in result.settled
         )
-        parts.lead.note(verdict.mode.value, result.info.policy, sent)
+        parts.lead.note(verdict.mode.value, result.info.policy, sent + taken_back)
+        self._note_strangers(result, verdict)
         self._tell(result, config, verdict)
         parts.upkeep.after()
         return result
 
-    def _round(self) -> tuple[Verdict, RoundResult]:
-        parts = self.parts
+    def _round(self) -> tuple[Verdict, RoundResult, int]:
+        """The gate's word, the round, and how many values were to be taken back before it."""
+        parts, taken_back = self.parts, 0
         if not self.options.acting:
             verdict = self._verdict()
-            return verdict, parts.runner.run(acting=False)
+            return verdict, parts.runner.run(acting=False), taken_back
         with parts.state_dir.writing():  # asked inside: `clear` halts, then writes
             verdict = self._verdict()
             if verdict.take_back:
-                self._take_back(verdict)
-            return verdict, parts.runner.run(acting=verdict.mode is Mode.ACT)
+                taken_back = self._take_back(verdict)
+            return verdict, parts.runner.run(acting=verdict.mode is Mode.ACT), taken_back
 
     def _verdict(self) -> Verdict:
         verdict = self.parts.gate.verdict(self.parts.clock())
         if verdict.mode is not self._mode:
             log.info("mode %s: %s", verdict.mode.value, verdict.why or "acting")
         self._mode = verdict.mode
-        self.parts.board.post(mode=verdict.mode, why=verdict.why)
+        stands = "; what was written still stands" if verdict.take_back else ""
+        self.parts.board.post(mode=verdict.mode, why=verdict.why + stands)
         return verdict
 
-    def _take_back(self, verdict: Verdict) -> None:
+    def _take_back(self, verdict: Verdict) -> int:
         """Once for as long as the mode lasts; what Slurm refuses is tried again next round."""
         done = self.parts.take_back()
+        self.parts.metrics.taken_back(done.states, self.parts.clock())
         log.warning(
             "%s: %d SiteFactors taken back, %d refused, %d left alone (set by others)",
             verdict.why, len(done.cleared) + len(done.unread), len(done.failed), len(done.foreign),
         )  # fmt: skip
         if not done.failed:
             self.parts.gate.has_taken_back(verdict.mode)
+            self.parts.board.post(why=verdict.why)
+        return sum(done.states.values())
+
+    def _note_strangers(self, result: RoundResult, verdict: Verdict) -> None:
+        """Say once where (nearly) all values are another hand's: a second daemon, most likely."""
+        foreign = sum(map(_is_strangers, result.state.jobs.views))
+        among = foreign + int(result.state.jobs.reorderable.sum())
+        if verdict.mode is not Mode.ACT or foreign < max(_FEW_STRANGERS, among * _NEARLY_ALL):
+            self._strangers = False
+            return
+        why = f"{foreign} of {among} jobs have another hand's SiteFactor and are left alone"
+        self.parts.board.post(why=why)
+        if not self._strangers:
+            log.warning("%s: does a second gsched, or something else, set SiteFactors here?", why)
+        self._strangers = True
 
     def _tell(self, result: RoundResult, config: SlurmConfig, verdict: Verdict) -> None:
         """Publish what the round has to say, for questions and in the status file."""
@@ -246,8 +274,7 @@ class DaemonLoop:
             listeners={what: (k.address, k.problem) for what, k in parts.listeners.items()}
         )
         parts.metrics.facts(parts.facts())
-        if self.options.metrics_file is not None:
-            parts.metrics.write(self.options.metrics_file)
+        parts.metrics.write(self.options.metrics_file)
         parts.notifier.status(parts.board.line())
 
     def _pause(self, seconds: float, may_hurry: bool) -> None:
@@ -261,9 +288,19 @@ class DaemonLoop:
             left = until - time.monotonic()
             if left <= 0 or self._mode_is_another():
                 return
+            self._renew_in_time()
             parts.wishes.wait(min(left, longest_s))
             if may_hurry and parts.wishes.take_hurry():
                 until = min(until, self._round_began + EARLY_ROUND_S)
+
+    def _renew_in_time(self) -> None:
+        """A pause may be longer than the lead lasts. Raises LostLeadershipError."""
+        try:
+            self.parts.lead.renew_in_time()
+        except LostLeadershipError:
+            raise
+        except GschedError as e:
+            log.warning("the lead of the cluster could not be renewed: %s", e.message)
 
     def _mode_is_another(self) -> bool:
         """Whether the gate says something new: the kill switch shall not wait for a round."""
@@ -271,3 +308,12 @@ class DaemonLoop:
             return self.parts.gate.verdict(self.parts.clock()).mode is not self._mode
         except GschedError:
             return False  # the next round will say so
+
+
+def _is_strangers(view: JobView) -> bool:
+    """Whether the job waits with a SiteFactor that gsched did not write."""
+    return (
+        bool(view.exclusions)
+        and view.state is JobState.PENDING
+        and any(e.code == "foreign-site-factor" for e in view.exclusions)
+    )

@@ -9,6 +9,7 @@ daemon's local socket (``text``).
 from __future__ import annotations
 
 import logging
+from collections import Counter as Counts
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,7 +78,9 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._changes = Counter(
-            "gsched_changes", "Changes of rounds, by the state in which the round left them.",
+            "gsched_changes",
+            "Changes of rounds and what the daemon took back, by the state in which that left them "
+            "(not those of `gsched daemon clear`).",
             ["state"], registry=self._registry,
         )  # fmt: skip
         self._recovered = Counter(
@@ -91,17 +94,18 @@ class Metrics:
         for state in ChangeState:  # a counter that begins at its first event hides that event
             self._changes.labels(state.value)
         self._problem = ""
+        self._written: Path | None = None
 
     def round_done(self, result: RoundResult, mode: str, wall_s: float, cpu_s: float) -> None:
         """One round has ended. `mode` is the gate's word for what the daemon was allowed."""
         self._timed(mode, SUCCEEDED, wall_s, cpu_s)
         for phase, seconds in result.timings_s.items():
             self._phases.labels(phase).observe(seconds)
-        for state, _ in result.settled.values():
-            self._changes.labels(state.value).inc()
+        self._ended(Counts(state for state, _ in result.settled.values()))
         self._recovered.inc(result.recovered)
         self._problems.inc(len(result.problems))
         self._gauges.picture = picture_of(result)
+        self._gauges.last_success = result.state.as_of
         if result.info.acting and result.settled:
             self._gauges.last_write = result.state.as_of
 
@@ -109,9 +113,18 @@ class Metrics:
         """One round has failed; what the one before saw stays."""
         self._timed(mode, OUTCOMES.get(error.exit_code, "fault"), wall_s, cpu_s)
 
+    def taken_back(self, states: Mapping[ChangeState, int], at: int) -> None:
+        """At `at` (epoch) values were taken back beside a round: how many changes ended how."""
+        self._ended(states)
+        if any(states.values()):
+            self._gauges.last_write = at
+
     def waits(self, mode: str) -> None:
-        """No round now, because of `mode`."""
+        """No rounds for now, because of `mode`: what the last one saw is not so any more."""
         self._gauges.mode = mode
+        self._gauges.picture = None
+        self._gauges.last_round_s = None
+        self._gauges.inversions = {}
 
     def facts(self, facts: Facts) -> None:
         """What is true beside the rounds."""
@@ -126,8 +139,15 @@ class Metrics:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def write(self, path: Path) -> None:
-        """Replace the textfile whole. What goes wrong is logged, each new reason once."""
+    def write(self, path: Path | None) -> None:
+        """Replace the textfile whole; None = there shall be none. One that was written elsewhere
+        before is removed. What goes wrong is logged, each new reason once.
+        """
+        if path != self._written:
+            self.end()
+        if path is None:
+            return
+        self._written = path
         try:
             with writing_whole(path, _MODE) as f:
                 f.write(self.text())
@@ -138,6 +158,16 @@ class Metrics:
         else:
             self._problem = ""
 
+    def end(self) -> None:
+        """Remove the textfile: it would go on telling of a daemon that has ended."""
+        path, self._written = self._written, None
+        if path is None:
+            return
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("the metrics file %s stays: %s", path, error.strerror)
+
     @contextmanager
     def serving(self, address: str) -> Iterator[str]:
         """Answer ``GET /metrics`` at host:port during the block; gives the address in use.
@@ -146,6 +176,10 @@ class Metrics:
         """
         with self._server.listening(address) as text:
             yield text
+
+    def _ended(self, states: Mapping[ChangeState, int]) -> None:
+        for state, number in states.items():
+            self._changes.labels(state.value).inc(number)
 
     def _timed(self, mode: str, outcome: str, wall_s: float, cpu_s: float) -> None:
         for known in (SUCCEEDED, *OUTCOMES.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from gsched.model.prediction_truth import PredictionTruth
 from gsched.model.ranks import ReasonTable
 
 WAIT_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+_NOT_LEADING = {Mode.STANDBY.value, Mode.WAITING.value}
 
 _Series = dict[tuple[str, ...], float]
 
@@ -52,9 +55,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The counts of one round. `waits_s` are the WAIT_QUANTILES of the jobs that could start."""
+    """The counts of one round. `waits_s` are the WAIT_QUANTILES of the jobs that could start.
 
-    as_of: int
+    In `jobs`, `gpus` and `gpu_time_s` each waiting task of an array counts, in all else an array
+    that Slurm has not split yet counts as one.
+    """
+
     jobs: Mapping[str, int]
     gpus: Mapping[str, int]
     ranked: int
@@ -72,24 +78,24 @@ def picture_of(result: RoundResult) -> Picture:
     pending, running = table.pending, table.running
     predicted_s = table.predicted_duration_s[pending]
     waits_s = result.state.as_of - table.waiting_since[pending]
-    waits_s = waits_s[~np.isnan(waits_s)]
+    waits_s = waits_s[waits_s >= 0]  # neither NaN nor of jobs that may start only later
+    tasks = np.array([table.views[row].waiting_tasks for row in table.select(pending)], dtype=int)
     quantiles = np.quantile(waits_s, WAIT_QUANTILES) if len(waits_s) else ()
     return Picture(
-        as_of=result.state.as_of,
         jobs={
-            "pending": int(pending.sum()),
+            "pending": int(tasks.sum()),
             "running": int(running.sum()),
             "other": int((~(pending | running)).sum()),
         },
         gpus={
-            "pending": int(table.num_gpus[pending].sum()),
+            "pending": int((tasks * table.num_gpus[pending]).sum()),
             "running": int(table.num_gpus[running].sum()),
         },
         ranked=len(result.decision.order),
         unpredicted=int(np.isnan(predicted_s).sum()),
         starving=_starving(result),
         excluded=_excluded(table),
-        gpu_time_s=float(np.nansum(predicted_s * table.num_gpus[pending])),
+        gpu_time_s=float(np.nansum(predicted_s * tasks * table.num_gpus[pending])),
         waits_s=tuple(float(q) for q in quantiles),
         postponed=result.postponed,
     )
@@ -124,6 +130,7 @@ class Gauges(Collector):
         self.mode = ""
         self.last_round_s: float | None = None
         self.picture: Picture | None = None
+        self.last_success: int | None = None
         self.last_write: int | None = None
         self.inversions: Mapping[str, int] = {}
 
@@ -142,10 +149,11 @@ class Gauges(Collector):
 
     def _daemon(self, facts: Facts) -> Iterator[Metric]:
         yield _gauge(
-            "daemon_info", "1; what runs, in labels.",
-            {(facts.cluster, facts.policy, __version__): 1.0} if facts.cluster else {},
+            "daemon_info", "1; what runs, in labels. No cluster: it has not been asked yet.",
+            {(facts.cluster, facts.policy, __version__): 1.0} if facts.policy else {},
             "cluster", "policy", "version",
         )  # fmt: skip
+        yield _plain("metrics_timestamp_seconds", "When these metrics were told.", time.time())
         modes = {one.value: one.value == self.mode for one in Mode} if self.mode else {}
         yield _gauge("mode", "1 for what the daemon is allowed to do now, 0 for all else.",
                      _by_one(modes), "mode")  # fmt: skip
@@ -157,8 +165,8 @@ class Gauges(Collector):
                      self.last_round_s)  # fmt: skip
         yield _plain("last_successful_round_timestamp_seconds",
                      "When the newest successful round looked at the cluster.",
-                     self.picture.as_of if self.picture else None)  # fmt: skip
-        leads = None if not self.mode else float(self.mode != Mode.STANDBY.value)
+                     self.last_success)  # fmt: skip
+        leads = float(self.mode not in _NOT_LEADING) if self.mode else None
         yield _plain("leader", "Whether this daemon leads its cluster.", leads)
         yield _plain("leader_fence", "Number of this leadership, on a database server.",
                      facts.fence)  # fmt: skip
@@ -179,11 +187,12 @@ class Gauges(Collector):
                        _by_one(facts.upkeep_failures), "step")  # fmt: skip
 
     def _order(self) -> Iterator[Metric]:
-        yield _plain("last_write_timestamp_seconds", "When a round last wrote to Slurm.",
+        yield _plain("last_write_timestamp_seconds", "When the daemon last wrote to Slurm.",
                      self.last_write)  # fmt: skip
         counts = self.inversions
         yield _gauge(
-            "inversions", "Pairs of waiting jobs that gsched's order turns against this.",
+            "inversions",
+            "Pairs of waiting jobs that gsched's order turns against this; a pair may be of both.",
             _by_one({kind: counts[kind] for kind in ("qos", "fairshare") if kind in counts}),
             "kind",
         )  # fmt: skip
@@ -224,10 +233,16 @@ def _prediction(truth: PredictionTruth) -> Iterator[Metric]:
     )  # fmt: skip
 
 
+_TASKS = "each waiting task of an array counts, where Slurm tells how many there are"
+
+
 def _queue(picture: Picture) -> Iterator[Metric]:
-    yield _gauge("jobs", "Jobs in the queue.", _by_one(picture.jobs), "state")
-    yield _gauge("gpus", "GPUs that jobs ask for or hold.", _by_one(picture.gpus), "state")
-    yield _plain("jobs_ranked", "Waiting jobs that have a place in the order.", picture.ranked)
+    yield _gauge("jobs", f"Jobs in the queue; {_TASKS}.", _by_one(picture.jobs), "state")
+    yield _gauge("gpus", f"GPUs that jobs ask for or hold; {_TASKS}.", _by_one(picture.gpus),
+                 "state")  # fmt: skip
+    yield _plain("jobs_ranked",
+                 "Waiting jobs that have a place in the order, an array not split yet as one.",
+                 picture.ranked)  # fmt: skip
     yield _plain("jobs_unpredicted", "Waiting jobs without a predicted run time.",
                  picture.unpredicted)  # fmt: skip
     yield _plain("jobs_starving", "Waiting jobs beyond the starvation bound.", picture.starving)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -21,9 +21,11 @@ from prometheus_client.registry import Collector
 from gsched.daemon.bounded_server import (
     ANSWER_TIMEOUT_S,
     QUESTION_TIMEOUT_S,
+    HasAsked,
     Refusals,
 )
 from gsched.daemon.network_listener import NetworkListener
+from gsched.errors import GschedError
 
 MAX_REQUEST_BYTES = 8192
 """Prometheus asks in some 300."""
@@ -50,11 +52,11 @@ class MetricsServer:
         ):
             yield listener.address_text
 
-    def serve(self, connection: socket.socket, has_asked: Callable[[], bool]) -> None:
+    def serve(self, connection: socket.socket, has_asked: HasAsked) -> None:
         """Answer one request, see ``bounded_server.Answering``."""
         try:
-            _Request(connection, self._registry, has_asked)
-        except OSError as error:
+            _Request(connection, self._registry, has_asked, self.refusals)
+        except (OSError, GschedError, ValueError) as error:  # ValueError: a path that is no URL
             self.refusals.count(str(error) or type(error).__name__)
 
 
@@ -62,9 +64,14 @@ class _Request(MetricsHandler):
     """One request; HTTP/1.0, so that the connection ends after it."""
 
     def __init__(
-        self, connection: socket.socket, registry: Collector, has_asked: Callable[[], bool]
+        self,
+        connection: socket.socket,
+        registry: Collector,
+        has_asked: HasAsked,
+        refusals: Refusals,
     ) -> None:
         self.registry = registry
+        self._refusals = refusals
         self._has_asked = has_asked
         nobody: Any = None  # the server, which the handler does not use
         super().__init__(connection, ("", 0), nobody)
@@ -74,10 +81,14 @@ class _Request(MetricsHandler):
         super().setup()
         self.rfile = io.BufferedReader(_BoundedReader(self.connection))
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse, in the words of HTTP."""
+        self._refusals.count(f"HTTP status {int(code)}")
+        super().send_error(code, message, explain)
+
     def do_GET(self) -> None:  # noqa: N802 - the name that the base class calls
         """Answer with all metrics."""
-        if not self._has_asked():
-            raise ConnectionAbortedError("too many at a time")
+        self._has_asked()
         self.connection.settimeout(ANSWER_TIMEOUT_S)
         if urlsplit(self.path).path == PATH:
             super().do_GET()

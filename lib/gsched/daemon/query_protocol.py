@@ -69,7 +69,7 @@ def answer_payload(question: Question, document: dict[str, Any]) -> str:
 
 
 def busy_payload(question: Question) -> str:
-    """What is said to somebody who asks too often."""
+    """What is said to somebody who asks too often, or of whom Slurm says nothing just now."""
     return json.dumps({"version": VERSION, "nonce": question.nonce, "busy": True})
 
 
@@ -82,7 +82,9 @@ def read_answer(payload: str, question: Question) -> str:
     if found.get("nonce") != question.nonce:
         raise DataError("the answer is not to this question")
     if found.get("busy") is True:
-        raise TryAgainError("the daemon is busy: this user asks too often")
+        raise TryAgainError(
+            "the daemon is busy: this user asks too often, or Slurm does not say what they may see"
+        )
     return json.dumps(found.get("document"))
 
 

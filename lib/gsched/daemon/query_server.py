@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import pwd
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gsched.daemon.asker_rights import AskerRights
 from gsched.daemon.bounded_server import (
     ANSWER_TIMEOUT_S,
     QUESTION_TIMEOUT_S,
+    HasAsked,
     Refusals,
 )
 from gsched.daemon.lines import read_line, send_line
@@ -30,12 +31,8 @@ from gsched.daemon.query_protocol import (
 )
 from gsched.daemon.query_rates import AskerRates
 from gsched.daemon.status_file import Bulletin
-from gsched.errors import GschedError, UnavailableError
-from gsched.slurm.client import SlurmClient
+from gsched.errors import GschedError, TryAgainError, UnavailableError
 from gsched.slurm.munge import Munge
-from gsched.slurm.privileges import suffices
-
-_PRIVILEGE_LIFE_S = 300.0
 
 
 class QueryServer:
@@ -44,17 +41,19 @@ class QueryServer:
     def __init__(
         self,
         munge: Munge,
-        client: SlurmClient,
+        rights: AskerRights,
         bulletin: Callable[[], Bulletin | None],
         hurry: Callable[[], None],
     ) -> None:
-        """`hurry` is called when somebody asks about a job that no round has seen yet."""
+        """`rights` says to whom Slurm shows hidden jobs.
+
+        `hurry` is called when somebody asks about a job that no round has seen yet.
+        """
         self._munge = munge
-        self._client = client
+        self._rights = rights
         self._bulletin = bulletin
         self._hurry = hurry
         self._rates = AskerRates()
-        self._privileged: dict[str, tuple[float, bool]] = {}
         self.refusals = Refusals()
 
     @contextmanager
@@ -70,18 +69,20 @@ class QueryServer:
         ):
             yield listener.address_text
 
-    def serve(self, connection: socket.socket, has_asked: Callable[[], bool]) -> None:
+    def serve(self, connection: socket.socket, has_asked: HasAsked) -> None:
         """Answer one question, see ``bounded_server.Answering``."""
         try:
             line = read_line(connection, MAX_QUESTION_BYTES, QUESTION_TIMEOUT_S)
-            if not has_asked():
-                raise UnavailableError("too many at a time")
+            has_asked()
             asker = self._munge.decode(line)
             question = read_question(asker.payload)
-            if self._rates.allows(asker.uid):
+            try:
+                if not self._rates.allows(asker.uid):
+                    raise TryAgainError(f"user {asker.uid} asks too often")
+                has_asked(asker.uid)
                 payload = answer_payload(question, self._answer(question, asker.uid))
-            else:
-                self.refusals.count(f"user {asker.uid} asks too often")
+            except TryAgainError as error:
+                self.refusals.count(error.message)
                 payload = busy_payload(question)
             answer = self._munge.encode(payload, only_for_uid=asker.uid)
             send_line(connection, answer, ANSWER_TIMEOUT_S)
@@ -99,22 +100,16 @@ class QueryServer:
             self._hurry()
         jobs: dict[str, Any] = {}
         for asked, name in found.items():
-            if name and not (bulletin.is_hidden(name, user) and not self._sees_all(user)):
+            if name and not (bulletin.is_hidden(name, user) and not self._sees_all(uid, user)):
                 jobs[asked] = bulletin.jobs[name]
         if question.own and user:
             own = bulletin.answers.by_owner.get(user, ())[:MAX_OWN_JOBS]
             jobs |= {name: bulletin.jobs[name] for name in own}
         return {**bulletin.head, "jobs": jobs}
 
-    def _sees_all(self, user: str) -> bool:
-        """Whether Slurm shows hidden jobs to `user`; looked up again after some minutes."""
-        if not user:
-            return False
-        known = self._privileged.get(user)
-        if known is None or time.monotonic() - known[0] > _PRIVILEGE_LIFE_S:
-            known = (time.monotonic(), suffices(self._client.privilege(user), "see"))
-            self._privileged[user] = known
-        return known[1]
+    def _sees_all(self, uid: int, user: str) -> bool:
+        """Whether Slurm shows hidden jobs to `user`; nobody has to be asked about root."""
+        return uid == 0 or self._rights.sees_all(user)
 
 
 def _user_name(uid: int) -> str:

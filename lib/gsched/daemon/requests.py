@@ -30,9 +30,14 @@ class Sighting:
 
 
 class RequestBook:
-    """The requests of the jobs that are in the queue."""
+    """The requests of the jobs that are in the queue.
+
+    `edition` rises whenever `of` or `problem` says something else of a job than before: what was
+    made of them is out of date then, also where the jobs themselves are the same.
+    """
 
     def __init__(self, store: RequestStore) -> None:
+        self.edition = 0
         self._store = store
         self._asked: dict[JobKey, UserRequest] = {}
         self._looked_up: set[JobKey] = set()
@@ -53,7 +58,7 @@ class RequestBook:
             if seen.token and not seen.problem and is_new:
                 new.append(UserRequest(s.key, s.user, seen.token, seen.wants, at, seen.unknown))
         self._store.capture(new)
-        self._asked |= {request.key: request for request in new}
+        self._note({request.key: request for request in new})
         self._report(new, {s.key: reading.problem for s, reading in readings})
         return recalled or bool(new)
 
@@ -68,9 +73,13 @@ class RequestBook:
         """Read the requests of jobs not met before; whether there are any."""
         new = [k for k in {*keys, *map(_whole_array, keys)} if k not in self._looked_up]
         found = self._store.latest(new) if new else {}
-        self._asked |= found
+        self._note(found)
         self._looked_up.update(new)
         return bool(found)
+
+    def _note(self, asked: Mapping[JobKey, UserRequest]) -> None:
+        self._asked |= asked
+        self.edition += bool(asked)
 
     def _report(self, new: Sequence[UserRequest], problems: Mapping[JobKey, str]) -> None:
         """Log what could not be understood, once a job; '' is no problem."""
@@ -81,8 +90,9 @@ class RequestBook:
         for key, problem in problems.items():
             if problem and self._problems.get(key) != problem:
                 log.warning("job %s: its request is ignored: %s", key.slurm_id, problem)
-        self._problems |= problems
-        self._problems = {key: text for key, text in self._problems.items() if text}
+        now = {key: text for key, text in {**self._problems, **problems}.items() if text}
+        self.edition += now != self._problems
+        self._problems = now
 
     def of(self, key: JobKey) -> UserRequest | None:
         """What was asked for this job, or for the array that it is a task of."""

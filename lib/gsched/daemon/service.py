@@ -18,7 +18,7 @@ from gsched.daemon.situation import Board
 from gsched.daemon.wishes import Wishes
 from gsched.engine.ports import Clock
 from gsched.engine.round import RoundResult
-from gsched.errors import GschedError, TryAgainError, UnavailableError
+from gsched.errors import AnotherLeadsError, GschedError, TryAgainError, UnavailableError
 from gsched.model.journal import ChangeState
 
 log = logging.getLogger("gsched.daemon")
@@ -31,13 +31,13 @@ class Service:
     """Runs the loop that `open_loop` gives, for as long as nobody ends it.
 
     `reload` puts another configuration in force while there is no loop yet, `retry_s` says how
-    soon it is tried again to open one, `waits` tells the metrics that there are no rounds.
+    soon it is tried again to open one, `waits` tells the metrics that there are no rounds, and why.
     """
 
     open_loop: Callable[[], AbstractContextManager[DaemonLoop]]
     reload: Reload
     retry_s: Callable[[], float]
-    waits: Callable[[], None]
+    waits: Callable[[Mode], None]
     wishes: Wishes
     board: Board
     notifier: Notifier
@@ -82,8 +82,9 @@ class Service:
 
     def _wait(self, error: GschedError) -> None:
         """Stand by for a while. The service manager need not wait for what may take hours."""
-        self.board.post(mode=Mode.STANDBY, why=error.message, fence=None)
-        self.waits()
+        mode = Mode.STANDBY if isinstance(error, AnotherLeadsError) else Mode.WAITING
+        self.board.post(mode=mode, why=error.message, fence=None)
+        self.waits(mode)
         self.notifier.status(self.board.line())
         self.notifier.ready()
         self.notifier.alive()

@@ -6,6 +6,7 @@ scontrol(1), SiteFactor): only operators may set it, it survives holds and slurm
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,18 +19,33 @@ if TYPE_CHECKING:  # `gsched doctor` reads this module and needs no numpy
 
 _STEPS = 500
 _MOVABLE = ("age", "fairshare", "jobsize", "assoc", "qos")
-"""Weights that tell apart jobs of one partition; gsched may outweigh these, not the partition."""
+"""Weights that tell apart jobs of one partition, as those of TRES do; gsched may outweigh these,
+not the partition."""
+
+_SLURMS_HIGHEST = 2**31 - 3
+"""The highest SiteFactor that scontrol(1) takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteFactorScale:
     """Priority points: at most ±`max_shift`, multiples of `quantum`, changes below `dead_band`
-    not worth a write.
+    not worth a write. A starving job alone may be lifted further, up to `highest`.
     """
 
     max_shift: int
     quantum: int
     dead_band: int
+
+    @property
+    def highest(self) -> int:
+        """The most that a starving job gets: above one at the top of the range whose other factors
+        are all at their most, while its own are at their least.
+        """
+        return min(2 * self.max_shift, _SLURMS_HIGHEST)
+
+    def up(self, value: int) -> int:
+        """The least multiple of the quantum that is no less."""
+        return -(-value // self.quantum) * self.quantum
 
     def values(self, levels: FloatColumn) -> IntColumn:
         """SiteFactors for levels in [-1, 1]; monotone, 0 for the median job."""
@@ -49,23 +65,41 @@ class SiteFactorScale:
 def scale_for(config: SlurmConfig, settings: DaemonSettings) -> SiteFactorScale:
     """The scale from the admin's settings, or from the site's priority weights where unset.
 
-    Unset, jobs may be moved by as much as age, fair-share, size, association and QOS together
-    make, but never by more than the partition's points, which all jobs have.
+    Unset, jobs may be moved by as much as age, fair-share, size, association, QOS and TRES together
+    make, but never by more than the partition's points, which all jobs have. Raises ConfigError for
+    steps with which no job would ever be moved.
     """
-    weights = config.weights()
-    movable = max(1000, sum(weights.get(name, 0) for name in _MOVABLE))
-    shift = settings.max_shift or min(movable, weights.get("partition", 0) or movable)
+    movable = movable_points(config)
+    shift = settings.max_shift or min(movable, config.weights().get("partition", 0) or movable)
     quantum = settings.quantum or max(1, shift // _STEPS)
     if quantum > shift:
         raise ConfigError(
             f"quantum {quantum} in [daemon] is more than jobs may be moved ({shift} points)",
             "with it every job would keep its place: lower it, or raise max_shift",
         )
-    return SiteFactorScale(shift, quantum, settings.dead_band or quantum)
+    dead_band = settings.dead_band or quantum
+    most = 9 * shift // 10  # for a policy, while there is a starvation bound
+    if settings.dead_band > max(most, quantum):
+        raise ConfigError(
+            f"dead_band {dead_band} in [daemon] is more than a policy moves jobs ({most} points)",
+            "with it no job would ever be moved: lower it, or raise max_shift",
+        )
+    return SiteFactorScale(shift, quantum, dead_band)
+
+
+def movable_points(config: SlurmConfig) -> int:
+    """The most by which Slurm's own factors tell apart two jobs of a partition, nice left aside."""
+    weights = config.weights()
+    tres = sum(map(int, re.findall(r"=(\d+)", config.get("PriorityWeightTRES"))))
+    return max(1000, sum(weights.get(name, 0) for name in _MOVABLE) + tres)
 
 
 def refuse_to_act(config: SlurmConfig, scale: SiteFactorScale) -> None:
-    """Raise ConfigError when this Slurm's priorities cannot or must not be moved."""
+    """Raise ConfigError when this Slurm's priorities cannot or must not be moved.
+
+    The partition's points bound how far jobs are moved down; starving jobs are lifted further up,
+    which brings no job nearer to Slurm's lowest priority.
+    """
     kind = config.get("PriorityType")
     if kind != "priority/multifactor":
         raise ConfigError(

@@ -9,15 +9,31 @@ import numpy as np
 
 from gsched.daemon.job_book import CHANNEL, Seen
 from gsched.daemon.site_factor import SiteFactorScale
-from gsched.model.decision import Reason
-from gsched.model.job import Capability, JobKey, JobView
+from gsched.model.decision import LAST_ORDER_STANDS, Reason
+from gsched.model.job import Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import BoolColumn, IntColumn
 from gsched.model.journal import Change
 from gsched.model.ranks import RankTable
 
-# Exclusions that end gsched's say over a job for good: what it wrote is taken back.
-_TAKE_BACK = frozenset({"opted-out", "excluded-user", "excluded-account", "out-of-scope"})
-_LEFT_ALONE = frozenset({"foreign-site-factor", "manual-priority"})
+_TAKES_BACK = frozenset(
+    {
+        "opted-out",
+        "excluded-user",
+        "excluded-account",
+        "out-of-scope",
+        "cron",
+        "interactive",
+        "het-component",
+        "reservation",
+    }
+)
+"""Exclusions that end gsched's say over a job: what it wrote is taken back. A job can come into a
+reservation after it was moved, and scrontab's jobs are known only some time after they came."""
+
+_LEFT_ALONE = frozenset({"foreign-site-factor", "manual-priority", "unsplit-array"})
+"""Exclusions with which nothing is written, whatever others there are: an administrator's word
+stands, and a write to a whole array would reach the tasks that were split off it, too. Of `held`,
+which is in neither list, the value stands: the job goes on where it was once it is released."""
 _CONTROL = "control"
 
 
@@ -25,13 +41,15 @@ _CONTROL = "control"
 class Targets:
     """By ranked job: its row in the table, the SiteFactor it has, the one that it shall have.
 
-    `movable` tells which may be written: sprio shows a value, and the job is no control.
+    `movable` tells which may be written: sprio shows a value, and the job is no control. `lifted`
+    are starving jobs that need more than their level gives: any difference is worth a write.
     """
 
     rows: IntColumn
     current: IntColumn
     target: IntColumn
     movable: BoolColumn
+    lifted: BoolColumn
 
 
 def targets(
@@ -49,7 +67,8 @@ def targets(
     movable = np.array([value is not None for value in shown], dtype=np.bool_)
     if control:
         movable &= np.array([not is_control(seen.view, control) for seen in chosen], dtype=np.bool_)
-    return Targets(ranks.rows, current, np.maximum(scale.values(ranks.level), floor), movable)
+    target = np.maximum(scale.values(ranks.level), floor)
+    return Targets(ranks.rows, current, target, movable, np.zeros_like(movable))
 
 
 def is_control(view: JobView, control: frozenset[str]) -> bool:
@@ -66,7 +85,9 @@ def moves(
     budget: int,
 ) -> tuple[list[Change], int]:
     """The writes that differ by enough, the widest first, `budget` at most; and how many more."""
-    worth = np.flatnonzero(scale.worth_writing(found.current, found.target) & found.movable)
+    wide = scale.worth_writing(found.current, found.target)
+    lifted = found.lifted & (found.current != found.target)
+    worth = np.flatnonzero((wide | lifted) & found.movable)
     width = np.abs(found.target[worth] - found.current[worth])
     order = worth[np.argsort(-width, kind="stable")]
     changes = []
@@ -85,17 +106,32 @@ def moves(
     return changes, max(0, len(order) - budget)
 
 
-def take_backs(jobs: Sequence[Seen], control: frozenset[str], round_id: str) -> list[Change]:
-    """What stands on jobs over which gsched has no say any more goes back to what was found."""
+def take_backs(
+    jobs: Sequence[Seen],
+    control: frozenset[str],
+    ranks: RankTable,
+    reasons: Mapping[JobKey, Reason],
+    round_id: str,
+) -> list[Change]:
+    """What stands on jobs that are not to be moved any more goes back to what was found.
+
+    Those are jobs over which gsched has no say, and jobs of which the policy says that they have no
+    rank: a reason without a rank. Of a job without a reason nothing is known in this round, and one
+    whose reason ends with LAST_ORDER_STANDS cannot be told now: what stands on it stays.
+    """
     changes = []
-    for seen in jobs:
+    is_ranked = np.zeros(len(jobs), dtype=np.bool_)
+    is_ranked[ranks.rows] = True
+    for seen, ranked in zip(jobs, is_ranked.tolist(), strict=True):
         ours = seen.ours
-        if ours is None or not (seen.view.exclusions or control):
+        if ours is None or (ranked and not control):
             continue
         value = seen.site_factor
         if value is None or value == ours.found:
             continue
         because = _no_say(seen, control)
+        if not because and not ranked:
+            because = _no_rank(seen, reasons)
         if because:
             changes.append(
                 site_factor_change(
@@ -116,9 +152,17 @@ def _no_say(seen: Seen, control: frozenset[str]) -> str:
     codes = {e.code for e in seen.view.exclusions if e.capability is Capability.REORDER}
     if codes & _LEFT_ALONE:
         return ""
-    if codes & _TAKE_BACK:
-        return min(codes & _TAKE_BACK)
+    if codes & _TAKES_BACK:
+        return min(codes & _TAKES_BACK)
     return _CONTROL if is_control(seen.view, control) else ""
+
+
+def _no_rank(seen: Seen, reasons: Mapping[JobKey, Reason]) -> str:
+    """Why a job that could be moved is not, '' where nobody says so."""
+    if seen.view.state is not JobState.PENDING or seen.view.exclusion(Capability.REORDER):
+        return ""
+    reason = reasons.get(seen.key)
+    return "" if reason is None or reason.code.endswith(LAST_ORDER_STANDS) else reason.code
 
 
 def site_factor_change(

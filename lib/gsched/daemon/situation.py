@@ -12,6 +12,12 @@ from gsched.daemon.gate import Mode
 from gsched.model.decision import JsonValue
 
 _MOST_ERRORS = 5
+_NO_ROUNDS = {
+    Mode.STANDBY: "another host's daemon leads",
+    Mode.WAITING: "what rounds need does not answer",
+}
+"""Why there are none, for everybody."""
+_NO_SOCKET = "it cannot be opened"
 _WORDS = {
     Mode.ACT: "acting",
     Mode.OBSERVE: "observing",
@@ -20,6 +26,7 @@ _WORDS = {
     Mode.OFF: "switched off, observing",
     Mode.CONTROL: "control interval, observing",
     Mode.STANDBY: "standby",
+    Mode.WAITING: "waiting",
 }
 
 
@@ -69,12 +76,13 @@ class Board:
     def document(self, trusted: bool) -> dict[str, Any]:
         """Plain values. What errors say may name jobs and paths: it is for `trusted` eyes only."""
         now = self.now
+        why = now.why if trusted else _NO_ROUNDS.get(now.mode, now.why)
         return {
             "pid": os.getpid(),
             "started_at": now.started_at,
             "uptime_s": round(time.monotonic() - self._began, 1),
             "mode": now.mode.value,
-            "why": now.why,
+            "why": why,
             "policy": now.policy,
             "interval_s": now.interval_s,
             "fence": now.fence,
@@ -90,26 +98,30 @@ class Board:
             "config_problem": now.config_problem if trusted else None,
             "last_errors": [{"at": at, "message": m} for at, m in now.errors] if trusted else None,
             "listeners": {
-                what: {"address": address, "problem": problem}
+                what: {
+                    "address": address,
+                    "problem": problem if trusted else problem and _NO_SOCKET,
+                }
                 for what, (address, problem) in now.listeners.items()
             },
         }
 
     def line(self) -> str:
-        """One line for the service manager."""
+        """One line for the service manager, which shows it to everybody: not what errors say."""
         now = self.now
-        words = [
-            _WORDS[now.mode] + (f" ({now.why})" if now.why and now.mode.value != "observe" else "")
-        ]
+        why = _NO_ROUNDS.get(now.mode, now.why)
+        words = [_WORDS[now.mode] + (f" ({why})" if why and now.mode is not Mode.OBSERVE else "")]
         if now.config_problem:
-            words.append(f"new configuration not in force: {now.config_problem}")
+            words.append("new configuration not in force")
         if now.problem:
-            words.append(f"{now.failures} rounds failed: {now.problem}")
-        elif now.last_round_s is not None:
+            words.append(f"{now.failures} rounds failed")
+        elif now.last_round_s is not None and now.mode not in _NO_ROUNDS:
             counts = ", ".join(f"{k} {now.summary[k]}" for k in _TOLD if now.summary.get(k))
             words.append(
                 f"policy {now.policy}, round {now.last_round_s:.2f} s, {counts or 'no jobs'}"
             )
+        if now.config_problem or now.problem or now.mode in _NO_ROUNDS:
+            words.append("see `gsched daemon status`, or the log")
         return "; ".join(words)
 
 

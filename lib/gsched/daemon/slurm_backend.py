@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.bursts import DEFAULT_BF_INTERVAL_S, Bursts
@@ -13,11 +14,12 @@ from gsched.daemon.look import Look, Looker
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.sightings import Sightings
 from gsched.daemon.site_factor import SiteFactorScale
+from gsched.daemon.site_factor_lift import lift
 from gsched.daemon.site_factor_plan import is_control, moves, take_backs, targets
 from gsched.engine.ports import Clock, Plan
 from gsched.errors import GschedError
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision
+from gsched.model.decision import Decision, Reason
 from gsched.model.history import Batch
 from gsched.model.job import Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
@@ -165,17 +167,19 @@ class SlurmBackend:
         """
         jobs = list(self._book.jobs.values())
         ranks = RankTable.of(decision.order, state.jobs)
+        back = take_backs(jobs, self._control, ranks, decision.reasons, round_id)
         found = targets(ranks, jobs, self.scale, self._control)
+        found, short = lift(found, ranks, decision.reasons, jobs, back, self.scale)
         self._inversions.ranked(jobs, found)
-        back = take_backs(jobs, self._control, round_id)
+        told = {key: _out_of_reach(decision.reasons[key]) for key in short}
         budget = self._settings.write_budget
         room = max(0, budget - len(back))
         chosen, left = moves(found, jobs, self.scale, decision.reasons, round_id, room)
         changes = (*back[:budget], *chosen)
         left += max(0, len(back) - budget)
         if not self._bursts.may_write(self._looked_at):
-            return Plan((), len(changes) + left)
-        return Plan(changes, left)
+            return Plan((), len(changes) + left, told)
+        return Plan(changes, left, told)
 
     def inversions(self) -> Inversions | None:
         """The pairs of jobs that the last plan turns round against their QOS or fair-share.
@@ -207,6 +211,10 @@ class SlurmBackend:
             value = shown.site_factor if shown and not shown.is_manual else None
             seen.append(Readback(change.change_id, value, True))
         return seen
+
+
+def _out_of_reach(reason: Reason) -> Reason:
+    return replace(reason, params={**reason.params, "out_of_reach": True})
 
 
 def _awaits_answer(view: JobView) -> bool:

@@ -87,13 +87,13 @@ class Bulletin:
     """What one round has to say; never changed afterwards.
 
     `head` is about the round, `answers` about jobs. `private`: the cluster hides users' jobs from
-    each other. `basis` is what the answers were made of.
+    each other. `basis` is what the answers were made of: jobs, decision, edition of the requests.
     """
 
     head: Mapping[str, JsonValue]
     answers: JobAnswers
     private: bool
-    basis: tuple[JobTable, Decision] | None = field(default=None, repr=False, compare=False)
+    basis: tuple[JobTable, Decision, int] | None = field(default=None, repr=False, compare=False)
 
     @property
     def jobs(self) -> Mapping[str, dict[str, JsonValue]]:
@@ -134,8 +134,8 @@ def describe(
 ) -> Bulletin:
     """The bulletin of one round (times epoch seconds, durations seconds).
 
-    `before` is that of the round before: where neither jobs nor order have changed, what it says of
-    them is said again.
+    `before` is that of the round before: where neither jobs nor order nor requests have changed,
+    what it says of them is said again.
     """
     private = "jobs" in config.get("PrivateData").split(",")
     head: dict[str, JsonValue] = {
@@ -154,25 +154,31 @@ def describe(
         "query_address": news.query_address,
         "query_problem": news.query_problem,
     }
-    if before is not None and _says_the_same(before, head, result):
+    if before is not None and _says_the_same(before, head, result, requests):
         return replace(before, head=head, private=private)
     views = [v for v in result.state.jobs.views if v.state in _TOLD]
     answers = JobAnswers(
         jobs={v.key.slurm_id: _public_job(v, result, requests) for v in views},
         owners={v.key.slurm_id: v.user for v in views},
     )
-    return Bulletin(head, answers, private, (result.state.jobs, result.decision))
+    basis = (result.state.jobs, result.decision, requests.edition)
+    return Bulletin(head, answers, private, basis)
 
 
-def _says_the_same(before: Bulletin, head: Mapping[str, JsonValue], result: RoundResult) -> bool:
+def _says_the_same(
+    before: Bulletin, head: Mapping[str, JsonValue], result: RoundResult, requests: RequestBook
+) -> bool:
     """Whether this round says of jobs what the one before said: a steady queue costs little."""
-    if before.basis is None or before.basis[0] is not result.state.jobs:
+    if before.basis is None:
+        return False
+    jobs, decision, edition = before.basis
+    if jobs is not result.state.jobs or edition != requests.edition:
         return False
     from gsched.daemon.same_answers import same_decision
 
     about = ("policy", "acting", "model_id")
     return all(before.head.get(key) == head[key] for key in about) and same_decision(
-        before.basis[1], result.decision
+        decision, result.decision
     )
 
 

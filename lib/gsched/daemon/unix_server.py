@@ -22,7 +22,9 @@ from gsched.daemon.bounded_server import (
     ANSWER_TIMEOUT_S,
     QUESTION_TIMEOUT_S,
     BoundedListener,
+    HasAsked,
     Refusals,
+    goes_first,
 )
 from gsched.daemon.lines import read_line, send_line
 from gsched.daemon.query_rates import AskerRates
@@ -53,6 +55,11 @@ class Asker:
             return pwd.getpwuid(self.uid).pw_name
         except KeyError:
             return ""
+
+    @property
+    def text(self) -> str:
+        """User and process, for the log."""
+        return f"user {self.name or self.uid} (process {self.pid})"
 
 
 Answer = Callable[[dict[str, Any], Asker], Mapping[str, Any]]
@@ -86,19 +93,18 @@ class UnixServer:
             finally:
                 listener.remove_socket()
 
-    def serve(self, connection: socket.socket, has_asked: Callable[[], bool]) -> None:
+    def serve(self, connection: socket.socket, has_asked: HasAsked) -> None:
         """Answer one question, see ``bounded_server.Answering``."""
         answer: dict[str, Any]
+        asker = _asker(connection)
         try:
-            asker = _asker(connection)
             if self._admits is not None and not self._admits(asker):
                 raise PermissionDeniedError(f"user {asker.name or asker.uid} may not ask here")
             line = read_line(connection, MAX_QUESTION_BYTES, QUESTION_TIMEOUT_S)
-            if not has_asked():
-                raise UnavailableError("too many at a time")
+            has_asked(asker.uid)
             answer = {"answer": dict(self._answered(line, asker))}
         except GschedError as error:
-            self.refusals.count(error.message)
+            self.refusals.count(f"{asker.text}: {error.message}")
             answer = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
         with suppress(UnavailableError):  # whoever has gone needs no answer
             send_line(connection, json.dumps(answer, allow_nan=False), ANSWER_TIMEOUT_S)
@@ -138,6 +144,10 @@ class _Listener(BoundedListener):
         self.socket.bind(self.server_address)
         self._path.chmod(self._mode)
         self._inode = self._path.lstat().st_ino
+
+    def is_first(self, connection: socket.socket) -> bool:
+        """The kernel says who has connected."""
+        return goes_first(_asker(connection).uid)
 
     def remove_socket(self) -> None:
         """Take the file away, unless it is another server's by now."""

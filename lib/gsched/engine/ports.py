@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue
+from gsched.model.decision import Decision, JsonValue, Reason
 from gsched.model.job import Capability, JobKey, JobView, Prediction
 from gsched.model.journal import (
     Change,
@@ -48,11 +48,13 @@ class Plan:
     """The writes of one round, and how many more are left for a later one.
 
     `postponed` counts writes that differ enough to be made, but for which this round has no
-    budget left or comes too soon after the last burst.
+    budget left or comes too soon after the last burst. `reasons` are the decision's, of those jobs
+    of which the backend has something to add.
     """
 
     changes: tuple[Change, ...]
     postponed: int = 0
+    reasons: Mapping[JobKey, Reason] = field(default_factory=dict)
 
 
 class Journal(Protocol):

@@ -25,7 +25,7 @@ from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import JobKey
 from gsched.model.journal import Change, ChangeState, RoundInfo
-from gsched.model.ranks import RankTable
+from gsched.model.ranks import RankTable, ReasonTable
 from gsched.policy.base import Policy
 
 REFUSAL_ROUNDS = 20
@@ -143,6 +143,9 @@ class RoundRunner:
         self.on_point(FaultPoint.DECIDED)
         with times.of("plan"):
             plan = self._plan(decision, state, info)
+        if plan.reasons:
+            reasons = ReasonTable.of(decision.reasons, state.jobs).with_(plan.reasons)
+            decision = replace(decision, reasons=reasons)
         result = RoundResult(
             info,
             state,
@@ -199,7 +202,7 @@ class RoundRunner:
             return replace(plan, changes=self._not_yet_observed(plan.changes))
         paused = {attempt for attempt, rounds in self._refused.items() if rounds}
         if paused:  # before the plan: they must not use up its budget
-            decision = replace(decision, order=_without(decision, state, paused))
+            decision = _without(decision, state, paused)
         plan = self.backend.plan(decision, state, info.round_id)
         last = info.started_at + CHANGE_LIFE_S
         changes = tuple(
@@ -259,7 +262,12 @@ class RoundRunner:
 
 def _without(
     decision: Decision, state: ClusterState, attempts: Collection[tuple[JobKey, int]]
-) -> RankTable:
+) -> Decision:
+    """Neither rank nor reason: nothing is decided of these."""
     order = RankTable.of(decision.order, state.jobs)
-    rows = {state.jobs.row(key) for key, _ in attempts if key in state.jobs}
-    return order.take(~np.isin(order.rows, list(rows)))
+    rows = [state.jobs.row(key) for key, _ in attempts if key in state.jobs]
+    return replace(
+        decision,
+        order=order.take(~np.isin(order.rows, rows)),
+        reasons=ReasonTable.of(decision.reasons, state.jobs).without(rows),
+    )

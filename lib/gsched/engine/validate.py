@@ -52,6 +52,10 @@ def validate(
     problems: list[Problem] = []
     reasons = _sound_reasons(decision, state.jobs, problems)
     order = _sound_order(decision.order, reasons, state.jobs, problems)
+    if len(order) < len(decision.order):  # nothing is decided of a job whose rank is none
+        jobs = state.jobs
+        dropped = [jobs.row(k) for k in decision.order if k in jobs and k not in order]
+        reasons = reasons.without(dropped)
     actions: list[Action] = []
     for action in decision.actions:
         what = _action_problem(action, state, capabilities, now)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gsched.explain.slurm_reasons import explain_reason
 from gsched.explain.words import short_time
+from gsched.model.decision import LAST_ORDER_STANDS
 
 _SOURCES = {
     "similar-name": "from {n} similar {jobs} of this user",
@@ -47,11 +48,10 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
         )
     if code.endswith(".no-prediction"):
         return "no prediction: keeps the median place"
+    if code.endswith(LAST_ORDER_STANDS):
+        return "nothing can be predicted for now: the last order stands"
     if code == "starving":
-        return (
-            f"waits for longer than starvation_bound_s ({_span(params.get('bound_s'))}): "
-            "before all jobs that do not"
-        )
+        return _starving_words(params)
     if code == "scope.several-policies":
         return f"in partitions of several policies ({params.get('policies')}): median place"
     if code == "clear":
@@ -66,6 +66,16 @@ def slurm_reason(reason: str) -> str:
     found = explain_reason(reason)
     never = found.code == "DependencyNeverSatisfied"
     return f"can never start: {found.words}" if never else found.words
+
+
+def _starving_words(params: Mapping[str, Any]) -> str:
+    bound = f"waits for longer than starvation_bound_s ({_span(params.get('bound_s'))})"
+    if params.get("out_of_reach"):
+        return (
+            f"{bound}: moved up as far as max_shift allows, yet other factors keep a job that has "
+            "not before it"
+        )
+    return f"{bound}: before all jobs that do not"
 
 
 def _span(seconds: Any) -> str:

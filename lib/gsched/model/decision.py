@@ -33,9 +33,17 @@ class Rank:
     level: float
 
 
+LAST_ORDER_STANDS = ".last-order-stands"
+"""End of the code of a reason with which a job without a rank keeps the place that it has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why: a stable code and the numbers behind it (shown by ``gsched why`` and the audit)."""
+    """Why: a stable code and the numbers behind it (shown by ``gsched why`` and the audit).
+
+    A job with a reason and no rank is at the median place, unless the code ends with
+    LAST_ORDER_STANDS: the policy cannot tell for now.
+    """
 
     code: str
     params: Mapping[str, JsonValue] = field(default_factory=dict)

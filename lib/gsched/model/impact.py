@@ -11,7 +11,9 @@ class JobWait:
     """One logical job: when it came, started and ended (epoch seconds; None: not, or not known).
 
     `start_time` is that of the last attempt, `queueing_s` the time from the first submit to it
-    without the runs of earlier attempts, `gpu_time_s` over all attempts.
+    without the runs of earlier attempts, `gpu_time_s` over all attempts. `is_eligible` is False of
+    one that has not started and of which Slurm has told no time from which it may: it is held, or
+    waits for another job.
     """
 
     first_submit: int
@@ -22,6 +24,7 @@ class JobWait:
     num_gpus: int | None
     gpu_time_s: int | None
     partition: str
+    is_eligible: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,7 +310,8 @@ class JobView:
     `tenant` is the Slurm account; `partitions` the ones the job may run in, in its own order.
     `name` is hostile text, as every free field from users. `attained_gpu_s` counts all attempts
     (None = not known). `restarts` is Slurm's count: a requeue raises it at once, the submit time
-    only when the job has left its nodes.
+    only when the job has left its nodes. `waiting_tasks` is more than 1 for an array that Slurm has
+    not split into jobs of their own yet, as far as it tells how many tasks there are.
     """
 
     key: JobKey
@@ -335,6 +336,7 @@ class JobView:
     exclusions: tuple[Exclusion, ...] = ()
     pending_reason: str = ""
     restarts: int = 0
+    waiting_tasks: int = 1
 
     def exclusion(self, capability: Capability) -> Exclusion | None:
         """The first reason why `capability` must leave this job alone, or None."""

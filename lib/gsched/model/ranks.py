@@ -160,6 +160,15 @@ class ReasonTable(Mapping[JobKey, Reason]):
             groups.append(ReasonGroup(code, rows, params))
         return cls(jobs, tuple(groups))
 
+    def without(self, rows: Sequence[int]) -> ReasonTable:
+        """The same but for these rows of `jobs`."""
+        groups = tuple(g.take(~np.isin(g.rows, rows)) for g in self.groups)
+        return replace(self, groups=groups)
+
+    def with_(self, reasons: Mapping[JobKey, Reason]) -> ReasonTable:
+        """The same, with these instead of what it has of the same jobs."""
+        return replace(self, groups=(*self.groups, *ReasonTable.of(reasons, self.jobs).groups))
+
     @cached_property
     def has(self) -> BoolColumn:
         """By row of `jobs`: whether there is a reason."""

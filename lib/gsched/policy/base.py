@@ -75,4 +75,8 @@ class Policy(ABC):
 
     @abstractmethod
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
-        """Order and actions for `state` at `now` (epoch seconds), given the last `memory`."""
+        """Order and actions for `state` at `now` (epoch seconds), given the last `memory`.
+
+        A job that gets a reason and no rank goes back to the median place. One that gets neither,
+        or a reason that ends with LAST_ORDER_STANDS, keeps the place that it has.
+        """

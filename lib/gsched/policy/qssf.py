@@ -1,7 +1,8 @@
 """Quasi-shortest-service-first: least predicted GPU-time first (Helios, SC'21).
 
 Key = GPUs × predicted duration in GPU-seconds; CPU-seconds in the queue of jobs without GPUs.
-A job without a prediction gets no rank: it keeps the median place, so that nobody starves.
+A job without a prediction gets no rank: it keeps the median place, so that nobody starves. While
+nothing at all can be predicted (there is no model), the last order stands.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue
+from gsched.model.decision import LAST_ORDER_STANDS, Decision, JsonValue
 from gsched.model.job import Capability
 from gsched.policy.base import OrderKind, Policy
 from gsched.policy.ranking import SPAN_OCTAVES, job_sizes, rank_by_magnitude, reasons_by_queue
@@ -53,6 +54,7 @@ class Qssf(Policy):
                 "similar_jobs": jobs.similar_jobs[rows],
             }
 
-        unranked = ReasonGroup("qssf.no-prediction", jobs.select(jobs.reorderable), {})
+        code = "qssf.no-prediction" if len(order) else f"qssf{LAST_ORDER_STANDS}"
+        unranked = ReasonGroup(code, jobs.select(jobs.reorderable), {})
         groups = reasons_by_queue(order, "qssf.predicted-{queue}-time", params)
         return Decision(order, (), ReasonTable(jobs, (unranked, *groups)), kept)

@@ -54,6 +54,7 @@ def to_view(
         exclusions=exclusions,
         pending_reason=row.reason if row.state is JobState.PENDING else "",
         restarts=row.restarts,
+        waiting_tasks=len(row.tasks or ()) or 1,
     )
 
 

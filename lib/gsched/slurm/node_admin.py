@@ -12,12 +12,20 @@ from typing import Literal
 
 from gsched.errors import GschedError
 from gsched.model.hostlist import fold
-from gsched.slurm import detail, parse_config
+from gsched.model.units import UNSET
+from gsched.slurm import parse_config
+from gsched.slurm.actions import checked_id
+from gsched.slurm.failures import is_unknown_job
+from gsched.slurm.fields import new_separator, split_records
+from gsched.slurm.parse_queue import squeue_format
 from gsched.slurm.patience import Patience, Runner
-from gsched.slurm.records import JobDetail
 from gsched.slurm.run import Completed, run
 
 NodeOrder = Literal["drain", "resume", "power_down", "power_up"]
+
+_JOB_FIELDS = (
+    "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "HetJobOffset", "NodeList", "admin_comment",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,19 @@ class NodeCondition:
 
     flags: frozenset[str]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommentedJob:
+    """One record of slurmctld's: a job, an array task or a het component; "" = not said.
+
+    `slurm_id` means this record alone, ``7``, ``7_3`` or ``7+1``: to scontrol the bare number of an
+    array's or het job's first part is all of it. "" for array tasks that wait in one record.
+    """
+
+    slurm_id: str
+    node_list: str
+    admin_comment: str
 
 
 class NodeAdmin:
@@ -44,18 +65,30 @@ class NodeAdmin:
             for node in parse_config.parse_nodes(text)
         }
 
-    def job(self, raw_id: int) -> JobDetail | None:
-        """A job in all detail, None when Slurm knows it no longer."""
-        return detail.job_detail(self._run, raw_id)
+    def job(self, raw_id: int) -> CommentedJob | None:
+        """The job with Slurm's own number `raw_id`, None when Slurm knows it no longer."""
+        separator = new_separator()
+        form = squeue_format(_JOB_FIELDS, separator)
+        words = ("-h", "-a", "--local", "--states=all", "-j", str(raw_id), "-O", form)
+        answer = self._run("squeue", *words)
+        if is_unknown_job(answer.stderr):
+            return None
+        for record in split_records(answer.check().stdout, separator, len(_JOB_FIELDS)):
+            if len(record) == len(_JOB_FIELDS) and record[0] == str(raw_id):
+                return _job(*record)
+        return None
 
     def order(self, names: Sequence[str], order: NodeOrder, reason: str = "") -> str:
         """Give nodes a new state by one command; what Slurm said against it, "" for nothing."""
         why = (f"reason={reason}",) if reason else ()
         return self._change("update", f"nodename={fold(names)}", f"state={order}", *why)
 
-    def set_admin_comment(self, raw_id: int, text: str) -> str:
-        """Set a job's AdminComment; what Slurm said against it, "" for nothing."""
-        return self._change("update", f"jobid={raw_id}", f"admincomment={text}")
+    def set_admin_comment(self, slurm_id: str, text: str) -> str:
+        """Set the AdminComment of what `slurm_id` means; Slurm's word against it, "" for none.
+
+        Raises UsageError for what is not the id of one job.
+        """
+        return self._change("update", f"jobid={checked_id(slurm_id)}", f"admincomment={text}")
 
     def _run(self, *argv: str) -> Completed:
         return self._patience.read(argv)
@@ -66,3 +99,17 @@ class NodeAdmin:
         except GschedError as error:
             return error.message
         return ""
+
+
+def _job(
+    raw_id: str, array_id: str, task: str, het_id: str, offset: str, nodes: str, comment: str
+) -> CommentedJob:
+    slurm_id = raw_id
+    if task not in UNSET:
+        slurm_id = f"{array_id}_{task}" if task.isdecimal() else ""
+    elif offset not in UNSET:
+        slurm_id = f"{het_id}+{offset}"
+    # a comment may be any text: "none" is somebody's
+    return CommentedJob(
+        slurm_id, "" if nodes in UNSET else nodes, "" if comment == "(null)" else comment
+    )

@@ -11,7 +11,7 @@ import pytest
 from gsched.app.daemon_reload import Configuration
 from gsched.app.daemon_upkeep import NoPredictor, Upkeep
 from gsched.config import loader
-from gsched.config.settings import PredictSettings, Settings
+from gsched.config.settings import DaemonSettings, PredictSettings, Settings
 from gsched.daemon.loop import ReplacedError
 from gsched.errors import ConfigError, DataError, TryAgainError, UnavailableError
 from gsched.slurm.records import SlurmConfig
@@ -69,6 +69,30 @@ def test_a_damaged_model_at_the_start_moves_no_job(
         assert upkeep.before(NO_ACCOUNTING) is None
     assert caplog.text.count("model not brought up to date") == 1
     assert upkeep.failures["model"] == 1
+
+
+@pytest.mark.parametrize(
+    ("daemon", "is_warned"),
+    [
+        (DaemonSettings(policy="fifo"), False),
+        (DaemonSettings(policy="qssf"), True),
+        (DaemonSettings(policy="fifo", policy_scope={"gpu": "qssf"}), True),
+    ],
+    ids=["fifo", "qssf", "qssf in part"],
+)
+def test_without_a_model_who_needs_one_is_warned(
+    site: Site, caplog: pytest.LogCaptureFixture, daemon: DaemonSettings, is_warned: bool
+) -> None:
+    site.settings = replace(site.settings, daemon=replace(daemon, policy="fifo", policy_scope={}))
+    upkeep = site.upkeep()
+    upkeep.first_predictor()
+    assert "no model yet" not in caplog.text
+    upkeep.configure(replace(site.settings, daemon=daemon))  # a reload
+    assert ("no model yet, so no job is ranked" in caplog.text) is is_warned
+    caplog.clear()
+    site.settings = replace(site.settings, daemon=daemon)
+    site.upkeep().first_predictor()
+    assert ("no model yet, so no job is ranked" in caplog.text) is is_warned
 
 
 def test_a_model_that_is_gone_stays_in_use(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from support.history import CLUSTER, attempt, pending
+from support.history import CLUSTER, attempt, batch, pending
 from support.impact import BEGIN, TURN_DAYS, jobs_of, make_history, settings_of
 from support.journal import change, round_info
 
-from gsched.app.impact import Control, ReportQuery, impact_report
+from gsched.app.impact import Control, ImpactReport, ReportQuery, impact_report
 from gsched.app.impact_words import figure_rows, report_lines, signed
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
 from gsched.model.decision import Reason
+from gsched.model.history import AttemptRecord
 from gsched.model.job import JobKey, JobState
 from gsched.model.journal import ChangeState
 from gsched.model.times import DAY_S
@@ -79,7 +81,7 @@ def test_figures_are_those_of_the_jobs(settings: Settings) -> None:
     document = told_of(settings)
     acting, control = document["arms"]
     last = BEGIN + TURN_DAYS * DAY_S
-    own = [r for r in records if r.submit_time < last and r.start_time <= last]
+    own = [r for r in records if r.submit_time < last]
     waits = sorted(r.start_time - r.submit_time for r in own)
     assert acting["jobs"] == len(own)
     assert acting["gpu_jobs"] == sum(r.num_gpus > 0 for r in own)
@@ -118,18 +120,99 @@ def test_who_is_left_out_is_counted_by_reason(settings: Settings) -> None:
         attempt(90_002, turn - 100, start_time=turn + 100, end_time=turn + 200),
         pending(90_003, BEGIN + 50),
         pending(90_004, BEGIN + 60),
+        pending(90_006, BEGIN + 65, eligible_time=None),
         attempt(90_005, BEGIN + 70, start_time=None, end_time=BEGIN + 90, state=JobState.CANCELLED),
     ]
     make_history(settings, odd, 4 * TURN_DAYS)
     document = told_of(settings, since=BEGIN - DAY_S)
     assert {k: v for k, v in document["left_out"].items() if v} == {
         "outside": 1,
-        "straddles": 1,
+        "held": 1,
         "waiting": 2,
         "never-started": 1,
     }
-    assert [arm["jobs"] for arm in document["arms"]] == [0, 0]
-    assert [arm["submitted_jobs"] for arm in document["arms"]] == [4, 0]
+    assert [arm["jobs"] for arm in document["arms"]] == [1, 0]
+    assert [arm["crossing_jobs"] for arm in document["arms"]] == [1, 0]
+    assert document["arms"][0]["crossing_queueing_mean_s"] == 200
+    assert [arm["waiting_jobs"] for arm in document["arms"]] == [2, 0]
+    so_far = document["as_of"] - BEGIN - 55
+    assert document["arms"][0]["waiting_mean_s"] == so_far
+    assert [arm["submitted_jobs"] for arm in document["arms"]] == [5, 0]
+
+
+ALTERNATING_DAYS = 20
+LONG_S = 30 * 3600
+
+
+def alternating(factor: float, extra: int, held: int = 0) -> list[AttemptRecord]:
+    """Days in turn, 2,000 jobs in each arm, those of acting days with `factor` times the wait; on
+    acting days `extra` more, which wait for LONG_S, and on the last of them `held` more which have
+    not started yet.
+    """
+    random = np.random.default_rng(1)
+    found = []
+    for day in range(ALTERNATING_DAYS):
+        is_acting = day % 2 == 0
+        waits = (3600 * random.lognormal(0, 0.5, 200) * (factor if is_acting else 1)).tolist()
+        waits += [LONG_S] * (extra // 10 if is_acting else 0)
+        waits += [None] * (held if day == ALTERNATING_DAYS - 2 else 0)
+        for wait_s in waits:
+            submit = BEGIN + day * DAY_S + int(random.uniform(0, DAY_S / 2))
+            number = len(found) + 1
+            if wait_s is None:
+                found.append(pending(number, submit))
+                continue
+            start = submit + int(wait_s)
+            found.append(attempt(number, submit, start_time=start, end_time=start + 600))
+    return found
+
+
+def alternating_report(settings: Settings, records: list[AttemptRecord]) -> ImpactReport:
+    History.create(settings.database_url)
+    with History.open(settings.database_url) as history:
+        history.ingest(batch(*records), source_key=None)
+        for day in range(ALTERNATING_DAYS + 1):
+            mode = "act" if day % 2 == 0 else "control"
+            history.spans(CLUSTER).note(mode, "qssf", BEGIN + day * DAY_S, DAY_S)
+    return impact_report(settings, query())
+
+
+def test_jobs_that_wait_beyond_their_arm_count_in_it(settings: Settings) -> None:
+    """Most jobs wait half as long while gsched acts, and one in five of them for 30 hours."""
+    report = alternating_report(settings, alternating(HALF, extra=540))
+    document = report.document()
+    acting, control = document["arms"]
+    assert (acting["jobs"], control["jobs"]) == (2540, 2000)
+    assert acting["crossing_jobs"] == 540
+    assert acting["crossing_queueing_mean_s"] == LONG_S
+    assert difference(document)["acting"] > LONG_S * 540 / 2540
+    assert document["verdict"] == "longer"
+    lines = "\n".join(report_lines(report))
+    assert "with its whole time in the queue, also beyond that arm's end" in lines
+    assert ("waited on beyond the arm's time", "540", "0", "", "") in figure_rows(report)
+
+
+def test_jobs_that_still_wait_forbid_a_verdict_that_they_could_turn_round(
+    settings: Settings,
+) -> None:
+    report = alternating_report(settings, alternating(HALF, extra=0, held=540))
+    document = report.document()
+    assert difference(document)["high"] < 0  # of those that have started
+    assert document["arms"][0]["waiting_jobs"] == 540
+    assert document["verdict"] == "unknown"
+    assert document["bounds"][0]["case"] == "acting-worst"
+    assert document["bounds"][0]["difference"] > 0
+    assert "Nothing can be said of an effect yet: jobs that still wait" in "\n".join(
+        report_lines(report)
+    )
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(NOTHING, "not-shown"), (HALF, "shorter")])
+def test_a_few_that_still_wait_leave_a_clear_verdict(
+    settings: Settings, factor: float, verdict: str
+) -> None:
+    report = alternating_report(settings, alternating(factor, extra=0, held=3))
+    assert report.verdict == verdict
 
 
 def test_times_are_those_that_were_asked_for(settings: Settings) -> None:
@@ -217,7 +300,7 @@ def test_what_was_written_is_told_with_whose_it_was(settings: Settings) -> None:
         {"name": "u1", "up": 1, "down": 0, "mean_points": 60.0},
     ]
     assert document["moved"]["accounts"][0]["name"] == "lab1"
-    assert document["inversions"] == {"counts": 1, "last": counts, "greatest_share": 0.1}
+    assert document["inversions"] == {"counts": 1, "last": counts, "greatest_share": 0.075}
     assert document["starving_jobs"] == 1
     lines = "\n".join(report_lines(report))
     assert "u0 1 up 1 down (-5 points)" in lines

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gsched.app.impact_arms import BRIDGE_S, Jobs, Side, assign, intervals
+from gsched.app.impact_bounds import bounds_of
 from gsched.app.impact_statistics import MIN_DAYS, compare, days_of, expanded_tail
 from gsched.model.impact import JobWait
 from gsched.model.journal import DaemonSpan
@@ -133,10 +135,60 @@ def test_a_daemon_that_was_started_anew_has_not_left_its_arm() -> None:
     assert intervals(spans, {"observe"}, None, None) == ()
 
 
-def test_a_job_counts_where_its_whole_wait_was() -> None:
+def test_a_single_round_does_not_bridge_the_pause_before_it() -> None:
+    spans = [
+        span("act", 0, 30_000),
+        span("frozen", 30_000, 31_800),
+        span("act", 31_800, 31_800),
+        span("act", 32_000, 60_000),
+    ]
+    assert intervals(spans, {"act"}, None, None) == ((0, 30_000), (32_000, 60_000))
+
+
+def test_a_job_counts_where_it_was_submitted_with_its_whole_wait() -> None:
     jobs = Jobs.of([waited(10, 5), waited(90, 11), waited(100, 0), waited(150, 10), waited(99, 1)])
     sides = (Side("acting", ((0, 100),)), Side("control", ((100, 160),)))
     assigned = assign(jobs, sides)
-    assert [list(arm.counted.first_submit) for arm in assigned.arms] == [[10, 99], [100, 150]]
+    assert [list(arm.counted.first_submit) for arm in assigned.arms] == [[10, 90, 99], [100, 150]]
+    assert [list(arm.crossing.queueing_s) for arm in assigned.arms] == [[11], []]
     assert [list(arm.submitted.first_submit) for arm in assigned.arms] == [[10, 90, 99], [100, 150]]
-    assert {why: number for why, number in assigned.left_out.items() if number} == {"straddles": 1}
+    assert not any(assigned.left_out.values())
+
+
+@pytest.mark.parametrize("long_share", [0.0, 0.2])
+def test_waits_longer_than_a_turn_are_seldom_shown_as_an_effect(long_share: float) -> None:
+    """Days in turn and nothing that differs; of some jobs the wait lasts into the other arm."""
+    shown = 0
+    days = 4 * MIN_DAYS
+    turns = [tuple((d * DAY_S, (d + 1) * DAY_S) for d in range(k, days, 2)) for k in (0, 1)]
+    sides = (Side("acting", turns[0]), Side("control", turns[1]))
+    for seed in range(TRIALS):
+        random = np.random.default_rng(seed)
+        jobs = chance_jobs(range(days), random)
+        is_long = random.random(len(jobs)) < long_share
+        waits = np.where(is_long, 30 * 3600, jobs.queueing_s)
+        jobs = replace(jobs, queueing_s=waits, start_time=jobs.first_submit + waits)
+        acting, control = assign(jobs, sides).arms
+        assert len(acting.crossing) + len(control.crossing) == is_long.sum()
+        told = compare(
+            acting.counted, control.counted, 3600, same_days=False, only=("queueing_mean_s",)
+        )
+        shown += told["queueing_mean_s"].is_shown
+    assert shown <= 0.15 * TRIALS
+
+
+def test_bounds_take_what_is_not_known_at_its_worst() -> None:
+    own = [waited(day * DAY_S + 9, 100) for day in range(MIN_DAYS)]
+    waits = JobWait(9, None, None, None, None, 1, None, "gpu")
+    gave_up = JobWait(9, None, 509, None, None, 1, None, "gpu")
+    untold = JobWait(9, 20, 30, None, 10, 1, None, "gpu")
+    sides = (Side("acting", ((0, 90 * DAY_S),), frozenset({"gpu"}), outside=False),
+             Side("control", ((0, 90 * DAY_S),), frozenset({"gpu"})))  # fmt: skip
+    other = [replace(job, partition="quiet") for job in own]
+    arms = assign(Jobs.of([*own, waits, gave_up, untold, *other]), sides).arms
+    bounds = bounds_of(arms, 1009, same_days=True)
+    jobs = MIN_DAYS + 3
+    assert bounds.acting_worst.acting == (100 * MIN_DAYS + 2000 + 500 + 100) / jobs
+    assert bounds.control_worst.acting == (100 * MIN_DAYS + 1000 + 500 + 0) / jobs
+    assert bounds.acting_worst.control == bounds.control_worst.control == 100
+    assert not bounds.allow("shorter")

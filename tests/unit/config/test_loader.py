@@ -251,6 +251,25 @@ def test_the_example_file_shows_every_key_with_its_default(tmp_path):
     assert flat == set(loader.known_keys())
 
 
+def test_what_leads_to_the_daemon_is_found_in_a_broken_configuration(no_system_file):
+    path = no_system_file / "site.toml"
+    environ = {"GSCHED_CONFIG": str(path)}
+    good = 'state_dir = "/srv/g"\n[daemon]\nsocket = "/run/d"\n'
+    path.write_text(good)
+    assert loader.load_to_ask(environ) == (loader.load(environ), None)
+    for text in (good + "interval_s =\n[x", good + "intervall_s = 3\n", good + "policy = 5\n"):
+        path.write_text(text)
+        settings, error = loader.load_to_ask(environ)
+        assert (str(settings.state_dir), str(settings.daemon_socket)) == ("/srv/g", "/run/d")
+        assert isinstance(error, ConfigError)
+    environ |= {"GSCHED_STATE_DIR": "/srv/h", "GSCHED_DAEMON_INTERVAL_S": "never"}
+    settings, error = loader.load_to_ask(environ)
+    assert str(settings.state_dir) == "/srv/h"
+    path.write_text("daemon = 3\nstate_dir = 4\n")
+    assert loader.load_to_ask({"GSCHED_CONFIG": str(path)})[0] == Settings()
+    assert loader.load_to_ask({"GSCHED_CONFIG": "/not/there"})[0] == Settings()
+
+
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("false", False)])
 def test_yes_and_no(load_text, text, value):
     assert load_text(f"[submit]\nopt_out = {text}\n").submit.opt_out is value

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import socket
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gsched.daemon import bounded_server, control_client
-from gsched.daemon.bounded_server import MAX_CONNECTIONS
+from gsched.daemon import asker_rights, bounded_server, control_client
+from gsched.daemon.asker_rights import AskerRights
+from gsched.daemon.bounded_server import MAX_CONNECTIONS, MAX_PER_USER
 from gsched.daemon.control_server import ControlServer
 from gsched.daemon.gate import Mode
 from gsched.daemon.situation import Board
@@ -31,6 +36,7 @@ from gsched.errors import (
     UnavailableError,
     UsageError,
 )
+from gsched.slurm.privileges import Privilege
 from gsched.testbed.wait import wait_for
 
 ROOT = Asker(0, 0, 1)
@@ -48,18 +54,27 @@ class Office:
         self.board.post(config_problem="/etc/gsched/gsched.toml: is not valid TOML")
         self.wishes = Wishes()
         self.operators_asked: list[str] = []
+        self.goes_on = threading.Event()  # unset while slurmdbd hangs
+        self.goes_on.set()
         self.audits: list[tuple[str | None, int]] = []
         self.server = ControlServer(
-            self.board, self.wishes, lambda: b"gsched_mode 1\n", self.audit, self.is_operator
+            self.board,
+            self.wishes,
+            lambda: b"gsched_mode 1\n",
+            self.audit,
+            AskerRights(self.privilege),
         )
 
     def audit(self, job: str | None, limit: int) -> list[dict[str, Any]]:
         self.audits.append((job, limit))
         return [{"job": "7", "reason_text": "x\x1b[31m"}]
 
-    def is_operator(self, user: str) -> bool:
+    def privilege(self, user: str) -> Privilege:
         self.operators_asked.append(user)
-        return user == "news"
+        if not self.goes_on.is_set():
+            self.goes_on.wait(60)
+            raise TryAgainError("sacctmgr gave no answer")
+        return "operator" if user == "news" else "user"
 
     def serve_reload(self, error: GschedError | None) -> None:
         """What the daemon's main thread does."""
@@ -89,6 +104,25 @@ def test_what_errors_say_is_for_the_daemons_own_eyes(office: Office) -> None:
     assert (told["mode"], told["failures"], told["config_in_force"]) == ("act", 1, False)
     assert told["problem"] is told["last_errors"] is told["config_problem"] is None
     assert "job 7" not in str(told)
+
+
+def test_why_a_daemon_waits_is_for_its_own_eyes_too(office: Office) -> None:
+    office.board.post(
+        mode=Mode.WAITING,
+        why="cannot open /var/lib/gsched/history.db",
+        listeners={"metrics": ("", "cannot listen at /run/x"), "control": ("/run/s", "")},
+    )
+    told = office.server.answer({"verb": "status"}, OWN)
+    assert told["why"] == "cannot open /var/lib/gsched/history.db"
+    assert told["listeners"]["metrics"]["problem"] == "cannot listen at /run/x"
+    told = office.server.answer({"verb": "status"}, GAMES)
+    assert told["why"] == "what rounds need does not answer"
+    assert told["listeners"] == {
+        "metrics": {"address": "", "problem": "it cannot be opened"},
+        "control": {"address": "/run/s", "problem": ""},
+    }
+    office.board.post(mode=Mode.OFF, why="kill switch /etc/gsched/off: upgrade")
+    assert office.server.answer({"verb": "status"}, GAMES)["why"].endswith("upgrade")
 
 
 def test_a_user_may_not_reload(office: Office) -> None:
@@ -186,6 +220,72 @@ def test_silent_and_endless_askers_shut_nobody_out(
                 endless.sendall(b"x" * (100 * MAX_QUESTION_BYTES))
         assert control_client.status(path)["mode"] == "act"
         wait_for(lambda: office.server.refusals.total > 0, "the refusals to be counted")
+
+
+_ASKER = """
+import contextlib, json, socket, sys
+def asked(line):
+    made = socket.socket(socket.AF_UNIX)
+    made.connect(sys.argv[1])
+    with contextlib.suppress(OSError):  # refused already
+        made.sendall(line.encode() + b"\\n")
+    return made
+held = [asked(line) for line in sys.argv[2:]]
+for connection in held:
+    try:
+        print(connection.makefile().readline().strip(), flush=True)
+    except OSError:
+        print(flush=True)
+"""
+
+
+@contextmanager
+def asking(path: Path, uid: int, *questions: str) -> Iterator[subprocess.Popen[str]]:
+    """A process of `uid` that sends each question over a connection of its own, then listens."""
+    me = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c")
+    words = (*me, _ASKER, str(path), *questions)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_who_waits_for_slurm_shuts_nobody_out(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmdbd hangs, and a user asks for the audit on more connections than there are places."""
+    monkeypatch.setattr(asker_rights, "QUESTION_LIMIT_S", 60.0)  # nobody gives up by themselves
+    audit, status = '{"verb": "audit", "limit": 5}', '{"verb": "status"}'
+    office.goes_on.clear()
+    with ExitStack() as held:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory()))
+        folder.chmod(0o755)
+        path = folder / "daemon.sock"
+        held.enter_context(office.server.listening(path))
+        number = MAX_CONNECTIONS + 2
+        flood = held.enter_context(asking(path, NEWS.uid, *[audit] * number))
+        wait_for(
+            lambda: office.server.refusals.total == number - MAX_PER_USER, "refusals of the rest"
+        )
+        other = held.enter_context(asking(path, GAMES.uid, status))
+        assert other.stdout
+        assert json.loads(other.stdout.readline())["answer"]["mode"] == "act"
+        for uid in (1, 2, 3, 4):  # some more, for whom there is no place any more
+            held.enter_context(asking(path, uid, *[audit] * MAX_PER_USER))
+        wait_for(lambda: office.server.refusals.total >= number, "all places to be taken")
+        for _ in range(3):
+            assert control_client.status(path)["mode"] == "act"
+        main = threading.Thread(target=office.serve_reload, args=(None,))
+        main.start()
+        assert control_client.reload(path)["changed"] == ["daemon.policy"]
+        main.join()
+        office.goes_on.set()
+        assert flood.stdout
+        told = [line for _ in range(number) if (line := flood.stdout.readline().strip())]
+    assert len(told) >= number - MAX_PER_USER  # root may have taken a place of theirs
+    assert {json.loads(line)["exit_code"] for line in told} == {TryAgainError.exit_code}
+    assert office.operators_asked == ["news"]
 
 
 # -- the socket's file ---------------------------------------------------------------------------

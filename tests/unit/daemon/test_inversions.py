@@ -41,6 +41,24 @@ def one_by_one(lines: Sequence[Line]) -> Inversions:
     return Inversions(qos, fairshare, pairs)
 
 
+def test_what_makes_it_another_queue() -> None:
+    before = queue([(5, 5, 1, 1, 0), (4, 4, 2, 2, 0)])
+    assert before.is_same_as(queue([(9, 8, 1, 1, 0), (7, 2, 2, 2, 0)]))  # the same order
+    for other in (
+        [(4, 5, 1, 1, 0), (5, 4, 2, 2, 0)],  # Slurm's own order
+        [(5, 4, 1, 1, 0), (4, 5, 2, 2, 0)],  # gsched's
+        [(5, 5, 3, 1, 0), (4, 4, 2, 2, 0)],  # QOS points
+        [(5, 5, 1, 3, 0), (4, 4, 2, 2, 0)],  # fair-share points
+        [(5, 5, 1, 1, 1), (4, 4, 2, 2, 0)],  # partitions
+        [(5, 5, 1, 1, 0)],
+    ):
+        assert not before.is_same_as(queue(other))
+        assert not queue(other).is_same_as(before)
+    assert not before.is_same_as(None)
+    assert not before.is_same_as(replace(before, number=before.number + 1))
+    assert not before.is_same_as(replace(before, partitions=PARTITIONS[::-1]))
+
+
 few = st.integers(0, 4)
 
 

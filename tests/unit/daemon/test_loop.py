@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -13,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from support.loops import JOBS, Daemon, daemon_in
-from support.sim import TruePredictor
+from support.sim import TruePredictor, job, nodes
 
 from gsched.daemon import loop as loop_module
+from gsched.daemon.gate import Mode
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop import ReplacedError
@@ -28,7 +28,8 @@ from gsched.errors import (
     TryAgainError,
     UnavailableError,
 )
-from gsched.model.job import JobKey
+from gsched.model.job import Capability, Exclusion, JobKey
+from gsched.sim.backend import SimBackend
 
 
 @pytest.fixture
@@ -83,7 +84,11 @@ def test_the_kill_switch_takes_back_once_and_lets_go_on_after_it(acting: Daemon)
     acting.settings.kill_switch.unlink()
     assert acting.loop.once().info.acting is True
     assert [mode for mode, _, _ in acting.spans] == ["act", "off", "off", "off", "act"]
-    assert acting.spans[0] == ("act", "qssf", 2)
+    assert [writes for _, _, writes in acting.spans[:4]] == [2, 3, 2, 0]
+    text = acting.metrics.text().decode()
+    assert 'gsched_changes_total{state="confirmed"} 4.0' in text
+    assert 'gsched_changes_total{state="rejected"} 1.0' in text
+    assert f"gsched_last_write_timestamp_seconds {acting.now:.3e}" in text
 
 
 def test_a_new_predictor_is_used_from_this_round_on(acting: Daemon) -> None:
@@ -174,7 +179,8 @@ def test_failed_rounds_back_off_and_end_nothing(
     assert len(good) == 2
     assert caplog.text.count("round failed") == 3
     assert caplog.text.count("rounds succeed again") == 2
-    assert "STATUS=acting; 2 rounds failed: slurmctld is away" in acting.manager.messages
+    status = "STATUS=acting; 2 rounds failed; see `gsched daemon status`, or the log"
+    assert status in acting.manager.messages  # everybody may read it: no names, no paths
     errors = acting.loop.parts.board.document(trusted=True)["last_errors"]
     assert [e["message"] for e in errors] == [away] * 3
     assert acting.loop.parts.board.document(trusted=False)["last_errors"] is None
@@ -183,20 +189,42 @@ def test_failed_rounds_back_off_and_end_nothing(
     assert 'gsched_rounds_total{mode="act",outcome="succeeded"} 2.0' in text
 
 
+class Passing:
+    """Time that passes by waiting alone, instead of the loop's own."""
+
+    def __init__(self, daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self._wait = daemon.wishes.wait
+        monkeypatch.setattr(loop_module, "time", self)
+        monkeypatch.setattr(daemon.wishes, "wait", self.wait)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def process_time(self) -> float:
+        return 0.0
+
+    def wait(self, seconds: float) -> None:
+        self._wait(0)
+        self.now += seconds
+
+
 def test_somebody_in_a_hurry_brings_the_next_round_forward(
     observer: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     observer.loop.options = replace(observer.loop.options, interval_s=3600.0)
-    monkeypatch.setattr(loop_module, "EARLY_ROUND_S", 0.1)
-    rounds: list[float] = [time.monotonic()]
+    clock = Passing(observer, monkeypatch)
+    rounds: list[float] = []
 
-    def between(_: int) -> None:
-        rounds.append(time.monotonic())
-        observer.wishes.hurry()
+    def between(number: int) -> None:
+        rounds.append(clock.now)
+        if number < 3:
+            observer.wishes.hurry()
 
-    observer.run(4, between)  # three hours, did nobody hurry
-    gaps = [after - before for before, after in itertools.pairwise(rounds[1:])]
-    assert min(gaps) > 0.05  # however often they ask
+    observer.run(4, between)
+    gaps = [after - before for before, after in itertools.pairwise([*rounds, clock.now])]
+    early_s = loop_module.EARLY_ROUND_S  # however often they ask
+    assert gaps == pytest.approx([early_s, early_s, 3600.0])
 
 
 def test_the_end_interrupts_a_pause(observer: Daemon) -> None:
@@ -237,13 +265,78 @@ def test_the_kill_switch_does_not_wait_for_the_next_round(
     assert len(acting.taken_back) == 1
 
 
-def test_rounds_follow_the_monotonic_clock_whatever_the_other_one_does(acting: Daemon) -> None:
+def test_a_mode_that_changes_while_rounds_fail_wakes_once_and_is_told(
+    acting: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acting.loop.options = replace(acting.loop.options, interval_s=3600.0)
+    monkeypatch.setattr(loop_module, "_LOOK_S", 0.02)
+    rounds = 0
+
+    def away() -> None:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 1:
+            acting.settings.kill_switch.write_text("who\n")  # after this round's look at the gate
+            threading.Timer(0.3, acting.wishes.end).start()
+        raise UnavailableError("the database is away")
+
+    acting.checking = away
+    acting.loop.run(lambda _: pytest.fail("no round is good"))
+    assert rounds == 2  # the second one for the kill switch; the back-off holds after it
+    board = acting.loop.parts.board
+    assert board.now.mode is Mode.OFF
+    assert board.now.why.endswith("off: who; what was written still stands")
+    assert any(m.startswith("STATUS=switched off, observing") for m in acting.manager.messages)
+    acting.checking = lambda: None
+    acting.loop.once()
+    assert board.now.why.endswith("off: who")
+
+
+def test_a_long_pause_keeps_the_lead(observer: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    observer.loop.options = replace(observer.loop.options, interval_s=3600.0)
+    monkeypatch.setattr(loop_module, "_LOOK_S", 0.01)
+    errors: list[GschedError] = [UnavailableError("the database is away")] * 2
+    errors.append(LostLeadershipError("host b leads"))
+
+    def renew() -> None:
+        raise errors.pop(0)
+
+    observer.renewing_in_time = renew
+    with pytest.raises(LostLeadershipError):
+        observer.loop.run(lambda _: None)
+    assert errors == []
+
+
+def test_a_queue_of_another_hands_values_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with daemon_in(tmp_path, acting=True) as daemon:
+        set_by_others = Exclusion(Capability.REORDER, "foreign-site-factor", "")
+        others = [job(n, exclusions=(set_by_others,)) for n in range(3, 8)]
+        daemon.backend = daemon.runner.backend = SimBackend("c", nodes(), [*JOBS, *others])
+        daemon.backend.advance()
+        daemon.runner.predictor = TruePredictor([*JOBS, *others])
+        daemon.run(2)
+        assert caplog.text.count("does a second gsched") == 0  # 5 of 7
+        daemon.backend = daemon.runner.backend = SimBackend("c", nodes(), [JOBS[0], *others])
+        daemon.backend.advance()
+        daemon.wishes.ended = False
+        daemon.run(3)
+        assert caplog.text.count("does a second gsched") == 1
+        why = "5 of 6 jobs have another hand's SiteFactor and are left alone"
+        assert daemon.loop.parts.board.now.why == why
+        assert f"STATUS=acting ({why}); policy qssf" in "\n".join(daemon.manager.messages)
+
+
+def test_rounds_follow_the_monotonic_clock_whatever_the_other_one_does(
+    acting: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def step(number: int) -> None:
         acting.now += -86400 if number % 2 else 3 * 86400
 
-    began = time.monotonic()
+    clock = Passing(acting, monkeypatch)
     acting.run(5, step)
-    assert time.monotonic() - began < 60
+    assert clock.now == pytest.approx(1000 + 4 * acting.loop.options.interval_s)
     assert len(acting.spans) == 5
 
 
@@ -329,8 +422,10 @@ def test_a_broken_configuration_changes_nothing_and_is_said_everywhere(
     assert document["config_problem"] == "gsched.toml: is not valid TOML"
     assert document["config_in_force"] is False
     assert "new configuration refused, the former one stays in force" in caplog.text
-    line = "STATUS=observing; new configuration not in force: gsched.toml: is not valid TOML"
-    assert any(message.startswith(line) for message in observer.manager.messages)
+    line = "STATUS=observing; new configuration not in force; "
+    told = [message for message in observer.manager.messages if message.startswith(line)]
+    assert told[0].endswith("; see `gsched daemon status`, or the log")
+    assert "TOML" not in "".join(told)  # everybody may read the status
 
 
 def test_a_reload_that_a_round_keeps_waiting_is_put_off(observer: Daemon) -> None:

@@ -25,6 +25,7 @@ from gsched.engine.round import RoundResult
 from gsched.errors import GschedError, TryAgainError, UnavailableError
 from gsched.model.job import Capability, Exclusion, PredictionKind
 from gsched.model.jobtable import JobTable
+from gsched.model.journal import ChangeState
 from gsched.model.prediction_truth import PredictionTruth
 
 Labels = dict[str, str]
@@ -175,7 +176,46 @@ def test_one_mode_at_a_time(metrics: Metrics) -> None:
         metrics.waits(mode.value)
         told = {labels["mode"]: number for labels, number in samples(metrics)["gsched_mode"]}
         assert told == {one.value: float(one is mode) for one in Mode}
-        assert value(metrics, "gsched_leader") == float(mode is not Mode.STANDBY)
+        assert value(metrics, "gsched_leader") == float(mode not in (Mode.STANDBY, Mode.WAITING))
+
+
+def test_what_waits_tells_nothing_of_jobs_that_was_so_before(metrics: Metrics) -> None:
+    result = one_round()
+    metrics.round_done(result, "act", 0.2, 0.1)
+    metrics.inverted({"qos": 3, "fairshare": 2, "pairs": 50})
+    metrics.waits(Mode.WAITING.value)
+    told = samples(metrics)
+    assert not {"gsched_jobs", "gsched_jobs_starving", "gsched_inversions"} & told.keys()
+    assert told["gsched_last_successful_round_timestamp_seconds"] == [({}, result.state.as_of)]
+    metrics.facts(Facts(policy="qssf", interval_s=30))  # the cluster has not been asked yet
+    assert told.keys() | samples(metrics).keys() >= {"gsched_daemon_info"}
+    assert value(metrics, "gsched_round_interval_seconds") == 30
+
+
+def test_values_that_were_taken_back_are_counted(metrics: Metrics) -> None:
+    metrics.taken_back({}, 5)
+    assert value(metrics, "gsched_last_write_timestamp_seconds") is None
+    metrics.taken_back({ChangeState.CONFIRMED: 3, ChangeState.REJECTED: 2}, 7)
+    assert value(metrics, "gsched_changes_total", state="confirmed") == 3
+    assert value(metrics, "gsched_changes_total", state="rejected") == 2
+    assert value(metrics, "gsched_last_write_timestamp_seconds") == 7
+
+
+def test_an_array_counts_by_its_waiting_tasks_and_the_future_is_no_wait(metrics: Metrics) -> None:
+    result = one_round()
+    first, *others = result.state.jobs.views
+    gpus = first.request.gpus.minimum
+    later = result.state.as_of + 3600
+    others = [replace(view, eligible=later) for view in others]
+    views = [replace(first, eligible=later, waiting_tasks=500), *others]
+    metrics.round_done(result, "act", 0.2, 0.1)
+    assert "gsched_queue_wait_seconds" in samples(metrics)
+    plain = {name: value(metrics, f"gsched_{name}", state="pending") for name in ("jobs", "gpus")}
+    state = replace(result.state, jobs=JobTable.from_views(views))
+    metrics.round_done(replace(result, state=state), "act", 0.2, 0.1)
+    assert value(metrics, "gsched_jobs", state="pending") == (plain["jobs"] or 0) + 499
+    assert value(metrics, "gsched_gpus", state="pending") == (plain["gpus"] or 0) + 499 * gpus
+    assert "gsched_queue_wait_seconds" not in samples(metrics)
 
 
 def test_facts_beside_the_rounds(metrics: Metrics) -> None:
@@ -241,6 +281,24 @@ def test_the_textfile_is_replaced_whole(metrics: Metrics, tmp_path: Path) -> Non
     assert path.read_bytes().splitlines()[0] == metrics.text().splitlines()[0]
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert [found.name for found in tmp_path.iterdir()] == ["gsched.prom"]
+
+
+def test_a_textfile_goes_with_the_daemon_and_with_its_setting(
+    metrics: Metrics, tmp_path: Path
+) -> None:
+    path, other = tmp_path / "gsched.prom", tmp_path / "other.prom"
+    path.write_text("of a killed daemon")
+    metrics.end()  # not written by this one
+    assert path.exists()
+    metrics.write(path)
+    metrics.write(other)
+    assert [found.name for found in tmp_path.iterdir()] == ["other.prom"]
+    metrics.write(None)
+    assert not any(tmp_path.iterdir())
+    metrics.write(path)
+    metrics.end()
+    assert not any(tmp_path.iterdir())
+    metrics.end()
 
 
 def test_a_textfile_that_cannot_be_written_is_told_once(

@@ -13,8 +13,9 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from gsched.config.address import parse_address
-from gsched.daemon.bounded_server import MAX_CONNECTIONS
+from gsched.daemon.bounded_server import MAX_CONNECTIONS, HasAsked, Refusals
 from gsched.daemon.metrics_server import MAX_REQUEST_BYTES, MetricsServer
+from gsched.daemon.network_listener import NetworkListener
 from gsched.errors import ConfigError, UnavailableError
 from gsched.testbed.wait import wait_for
 
@@ -97,6 +98,48 @@ def test_nothing_can_be_changed(site: Site, method: str) -> None:
 def test_what_is_no_request_is_refused_in_the_words_of_http(site: Site, raw: bytes) -> None:
     assert b"gsched_rounds" not in site.told(raw)
     assert site.get()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET http://[::1/metrics HTTP/1.0\r\n\r\n",
+        b"GET /metrics HTTP/1.0\r\nAccept: text/plain;version=x.y\r\n\r\n",
+        b"GET /metrics HTTP/9.9\r\n\r\n",
+        b"POST /metrics HTTP/1.0\r\n\r\n",
+    ],
+    ids=["url", "accept", "version", "method"],
+)
+def test_what_is_malformed_is_counted_and_fills_no_log(
+    site: Site, raw: bytes, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(5):
+        assert b"gsched_rounds" not in site.told(raw)
+    wait_for(lambda: site.server.refusals.total == 5, "the refusals to be counted")
+    assert len(caplog.records) == 1
+    assert "1 metrics request not answered" in caplog.text
+    assert capfd.readouterr().err == ""
+
+
+def test_a_fault_in_serving_is_counted_and_gives_the_place_back(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Faulty:
+        refusals = Refusals("question")
+
+        def serve(self, connection: socket.socket, has_asked: HasAsked) -> None:
+            raise KeyError("hostile\ntext")
+
+    faulty = Faulty()
+    with NetworkListener(faulty, "127.0.0.1:0", "here") as listener, listener.serving():
+        at = parse_address(listener.address_text)
+        for _ in range(2 * MAX_CONNECTIONS):
+            with socket.create_connection(at, timeout=10) as connection:
+                assert answer_of(connection) == b""
+        wait_for(lambda: faulty.refusals.total == 2 * MAX_CONNECTIONS, "the refusals")
+    assert "1 question not answered: KeyError (test_metrics_server.py:" in caplog.text
+    assert "hostile" not in caplog.text + capfd.readouterr().err
+    assert "Traceback" not in caplog.text
 
 
 def test_a_request_without_end_is_cut_off(site: Site) -> None:

@@ -6,11 +6,10 @@ import inspect
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.slurm_bench import Bench
+from support.slurm_bench import EXCLUDED, Bench
 
 import gsched.slurm.exclusions as exclusions_module
 from gsched.app.daemon_upkeep import NoPredictor
@@ -31,7 +30,6 @@ from gsched.model.decision import (
 from gsched.model.job import Capability
 from gsched.model.jobtable import FloatColumn, JobTable
 from gsched.policy.base import OrderKind, Policy
-from gsched.slurm.records import FreeText
 
 
 class Malicious(Policy):
@@ -61,35 +59,11 @@ class Malicious(Policy):
         return Decision(ranks, tuple(actions), {key: Reason("x") for key in keys}, {})
 
 
-EXCLUDED: dict[str, dict[str, Any]] = {
-    "opted-out": {},
-    "excluded-user": {"user": "carol"},
-    "excluded-account": {"tenant": "lab9"},
-    "out-of-scope": {"partitions": ("gpu", "secret")},
-    "cron": {},
-    "interactive": {"is_batch": False},
-    "het-component": {"het_offset": 0},
-    "reservation": {"reservation": "course"},
-    "unsplit-array": {"is_unsplit_array": True, "array_tasks": "1-3"},
-    "held": {"priority": 0},
-    "manual-priority": {},
-    "foreign-site-factor": {},
-}
-"""Every code of the list → a job that it is about; but no-requeue and no-checkpoint, which bar no
-reordering."""
-
-
 @pytest.mark.parametrize("code", EXCLUDED)
 def test_whatever_a_policy_says_an_excluded_job_is_not_touched(code: str) -> None:
     bench = Bench(1, 2, partitions=("gpu",), exclude_users=("carol",), exclude_accounts=("lab9",))
     client = bench.client
-    client.rows[2] = replace(client.rows[2], **EXCLUDED[code])
-    if code == "opted-out":
-        client.texts[2] = FreeText("x", "gs1{none}")
-    client.cron = frozenset({2}) if code == "cron" else frozenset()
-    client.manual = {2} if code == "manual-priority" else set()
-    if code == "foreign-site-factor":
-        client.factors[2] = 77
+    bench.exclude(2, code)
     before = client.factors[2]
     numbers = itertools.count()
     runner = RoundRunner(

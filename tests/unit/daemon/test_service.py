@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from support.loops import Daemon, daemon_in
 
+from gsched.daemon.gate import Mode
 from gsched.daemon.loop import DaemonLoop, ReplacedError
 from gsched.daemon.service import Service
 from gsched.daemon.wishes import Reloaded
 from gsched.errors import (
+    AnotherLeadsError,
     ConfigError,
     GschedError,
     LostLeadershipError,
@@ -31,7 +33,7 @@ class Process:
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
         self.openings: list[GschedError | Callable[[], None]] = []
-        self.waits = 0
+        self.waits: list[Mode] = []
         self.opened = 0
         self.reloads = 0
         parts = daemon.loop.parts
@@ -59,8 +61,8 @@ class Process:
         self.reloads += 1
         return Reloaded((), ())
 
-    def wait(self) -> None:
-        self.waits += 1
+    def wait(self, mode: Mode) -> None:
+        self.waits.append(mode)
 
 
 @pytest.fixture
@@ -86,15 +88,18 @@ def test_what_is_away_is_waited_for_and_said_once(
     process.openings = [
         away,
         away,
-        TryAgainError("host b leads"),
+        TryAgainError("the database is locked"),
+        AnotherLeadsError("host b leads"),
         end_after_a_round(process.daemon),
     ]
     process.service.run()
-    assert (process.opened, process.waits) == (1, 3)
+    assert (process.opened, process.waits) == (1, [Mode.WAITING] * 3 + [Mode.STANDBY])
     assert caplog.text.count("cannot begin yet, trying again: slurmctld is away (start it)") == 1
     told = process.daemon.manager.messages
-    assert told[:3] == ["STATUS=standby (slurmctld is away)", "READY=1", "WATCHDOG=1"]
-    assert "STATUS=standby (host b leads)" in told
+    assert told[0].startswith("STATUS=waiting (what rounds need does not answer)")
+    assert any(t.startswith("STATUS=standby (another host's daemon leads)") for t in told)
+    assert told[1:3] == ["READY=1", "WATCHDOG=1"]
+    assert "is away" not in "".join(told)  # everybody may read the status
     assert told[-1] == "STOPPING=1"
 
 
@@ -117,7 +122,7 @@ def test_a_database_that_was_replaced_is_opened_in_the_same_process(process: Pro
     process.openings = [replaced, end_after_a_round(process.daemon)]
     process.service.run()
     assert process.opened == 2
-    assert process.waits == 0
+    assert process.waits == []
 
 
 def test_signals_while_it_stands_by(process: Process) -> None:

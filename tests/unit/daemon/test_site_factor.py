@@ -68,6 +68,18 @@ def test_steps_wider_than_the_range_are_refused() -> None:
         scale_for(SlurmConfig(GOOD), DaemonSettings(max_shift=10, quantum=50))
 
 
+def test_a_dead_band_wider_than_the_range_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"dead_band 91 .*90 points") as refused:
+        scale_for(SlurmConfig(GOOD), DaemonSettings(max_shift=100, dead_band=91))
+    assert "lower it" in refused.value.hint
+    scale_for(SlurmConfig(GOOD), DaemonSettings(max_shift=100, dead_band=90))
+
+
+def test_the_weights_of_tres_count() -> None:
+    config = without("", PriorityWeightTRES="CPU=1000,GRES/gpu=4000")
+    assert scale_for(config, DaemonSettings()).max_shift == 16_000
+
+
 def without(key: str, **changes: str) -> SlurmConfig:
     return SlurmConfig({k: v for k, v in {**GOOD, **changes}.items() if k != key})
 

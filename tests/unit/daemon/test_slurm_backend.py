@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from support.queue import row as queue_row
-from support.slurm_bench import Bench
+from support.slurm_bench import EXCLUDED, Bench
 
 from gsched.engine.ports import Plan
-from gsched.model.job import JobState, Wants
+from gsched.model.decision import Reason
+from gsched.model.job import JobState, Prediction, PredictionKind, Wants
 from gsched.model.journal import Change
+from gsched.policy.qssf import Qssf
 from gsched.slurm.records import FreeText
 
 
@@ -95,6 +97,89 @@ def test_a_rule_of_the_site_takes_back_too(settings: dict[str, Any], code: str) 
     bench.client.factors[1] = 200
     assert bench.excluded(1) == code
     assert bench.plan() == {1: (200, 0, True)}
+
+
+FATES: dict[str, bool] = {
+    "opted-out": True,
+    "excluded-user": True,
+    "excluded-account": True,
+    "out-of-scope": True,
+    "cron": True,
+    "interactive": True,
+    "het-component": True,
+    "reservation": True,
+    "unsplit-array": False,  # a write to it would reach the tasks that were split off it
+    "held": False,  # not shown while it is held; it goes on where it was
+    "manual-priority": False,
+    "foreign-site-factor": False,
+}
+"""Whether what gsched wrote is taken back when a job comes to be left alone, by the reason."""
+
+
+@pytest.mark.parametrize(("code", "taken_back"), FATES.items())
+def test_what_becomes_of_a_value_when_the_job_must_be_left_alone(
+    code: str, taken_back: bool
+) -> None:
+    bench = Bench(1, partitions=("gpu",), exclude_users=("carol",), exclude_accounts=("lab9",))
+    bench.stands(1, 0, 200)
+    bench.client.factors[1] = 200
+    assert bench.plan(j1=0.2) == {}
+    bench.exclude(1, code)
+    assert bench.excluded(1) == code
+    assert bench.plan() == ({1: (200, 0, True)} if taken_back else {})
+
+
+def test_the_fates_above_are_of_all_that_must_not_be_reordered() -> None:
+    assert FATES.keys() == EXCLUDED.keys()
+
+
+@pytest.mark.parametrize("code", FATES)
+def test_another_hands_value_stays_whatever_else_the_job_is(code: str) -> None:
+    bench = Bench(1, partitions=("gpu",), exclude_users=("carol",), exclude_accounts=("lab9",))
+    bench.stands(1, 0, 200)
+    bench.exclude(1, code)
+    bench.client.factors[1] = 999
+    assert bench.plan() == {}
+
+
+def test_a_job_of_which_the_policy_says_that_it_has_no_rank_gets_back_what_was_found() -> None:
+    bench = Bench(1, 2)
+    for job, found, written in ((1, 30, 400), (2, 0, 400)):
+        bench.stands(job, found, written)
+        bench.client.factors[job] = written
+    several = {1: Reason("scope.several-policies", {"policies": "qssf, fifo"})}
+    (change,) = bench.decide(several, j2=0.4).changes
+    assert (change.before, change.after, change.takes_back) == (400, 30, True)
+    assert change.reason == Reason("clear", {"because": "scope.several-policies"})
+    bench.client.factors[1] = 30
+    assert bench.decide(several, j2=0.4).changes == ()
+
+
+@pytest.mark.parametrize("reason", [None, Reason("qssf.last-order-stands")])
+def test_the_last_order_stands_where_the_policy_decides_nothing(reason: Reason | None) -> None:
+    bench = Bench(1, 2)
+    bench.stands(1, 0, 400)
+    bench.client.factors[1] = 400
+    assert bench.decide({1: reason} if reason else {}).changes == ()
+    assert bench.decide({1: reason} if reason else {}, j2=0.0).changes == ()
+
+
+@pytest.mark.parametrize("has_model", [True, False])
+def test_qssf_without_any_prediction_leaves_the_last_order(has_model: bool) -> None:
+    bench = Bench(1, 2)
+    for job in (1, 2):
+        bench.stands(job, 0, 400)
+        bench.client.factors[job] = 400
+    state = bench.snapshot()
+    known = Prediction(PredictionKind.DURATION, 60.0, (), "test", "m", 1, 0)
+    views = [
+        replace(v, predictions=(known,)) if has_model and v.key.job_id == 2 else v
+        for v in state.jobs.views
+    ]
+    state = replace(state, jobs=state.jobs.with_predictions(views))
+    plan = bench.backend.plan(Qssf().decide(state, {}, bench.now), state, "r1")
+    back = {c.key.job_id: c.reason.params for c in plan.changes if c.takes_back}
+    assert back == ({1: {"because": "qssf.no-prediction"}} if has_model else {})
 
 
 def test_a_foreign_value_is_not_taken_back() -> None:
@@ -202,14 +287,15 @@ def test_reading_back_asks_sprio_for_the_written_jobs_alone() -> None:
 
 
 def test_the_next_look_tells_the_job_from_one_that_came_after_it() -> None:
-    bench = Bench(1, 2, 3, 4)
-    changes = decided(bench, 1, 2, 3, 4)
+    bench = Bench(1, 2, 3, 4, 5)
+    changes = decided(bench, 1, 2, 3, 4, 5)
     assert {c.attempt for c in changes} == {bench.client.rows[1].submit_time}
     bench.backend.apply(changes)
     rows = bench.client.rows
     rows[2] = replace(rows[2], state=JobState.RUNNING)
     rows[3] = replace(rows[3], submit_time=rows[3].submit_time + 99)  # requeued, or another job
     bench.client.hidden = {4}
+    bench.client.manual = {5}
     bench.backend.look()
     del bench.client.calls[:]
     judged = zip(changes, bench.backend.looked_up(changes), strict=True)
@@ -218,6 +304,7 @@ def test_the_next_look_tells_the_job_from_one_that_came_after_it() -> None:
         2: (None, False),
         3: (None, False),
         4: (None, True),
+        5: (None, True),  # sprio shows 0 whatever its SiteFactor is
     }
     assert bench.client.calls == []
     del rows[1]

@@ -54,9 +54,11 @@ def test_a_folder_of_another_user_is_not_used(
 ) -> None:
     os.chown(folder, 65534 if os.geteuid() == 0 else -1, -1)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    refused = pytest.raises(ConfigError, match="it belongs to another user")
-    with refused, StateDir(folder).leading({}):
+    caught = pytest.raises(ConfigError, match="it belongs to another user")
+    with caught as refused, StateDir(folder).leading({}):
         pass
+    assert "chmod" not in refused.value.hint  # that would not help
+    assert f"run as the user of it (uid {folder.stat().st_uid})" in refused.value.hint
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pytest
 from support.jobs import T0, view
+from support.requests import MemoryRequests
 
-from gsched.daemon.status_file import job_document
-from gsched.model.decision import Decision, Rank, Reason
+from gsched.daemon.requests import RequestBook, Sighting
+from gsched.daemon.status_file import Bulletin, RoundNews, describe, job_document
+from gsched.engine.round import RoundResult
+from gsched.model.cluster import ClusterState
+from gsched.model.decision import Admit, Decision, Rank, Reason
 from gsched.model.job import Capability, Exclusion
+from gsched.model.jobtable import JobTable
+from gsched.model.journal import RoundInfo
+from gsched.model.ranks import RankTable, ReasonGroup, ReasonTable
+from gsched.slurm.records import SlurmConfig
 
 NOTHING = Decision(order={}, actions=(), reasons={}, memory={})
 
@@ -36,3 +48,92 @@ def test_rank_reason_prediction_and_exclusion():
         "excluded": {"code": "opted-out", "detail": "its owner asks for it"},
         "duration_s": {"mean": 40.0, "quantiles": [], "source": "test", "similar_jobs": 3},
     }
+
+
+# -- a round that says the same ------------------------------------------------------------------
+
+
+class Rounds:
+    """Rounds over one and the same table of jobs, of which a test changes one thing at a time."""
+
+    def __init__(self) -> None:
+        self.table = JobTable.from_views([view(7), view(8, duration_s=40.0)])
+        self.requests = RequestBook(MemoryRequests())
+        self.comment("gs1{share}")
+        self.rank = {"queue": [0, 0], "position": [1, 2], "out_of": [2, 2]}
+        self.levels = [0.5, -0.5]
+        self.why, self.seconds = "why", 1.0
+        self.actions: tuple[Admit, ...] = ()
+        self.facts: dict[str, Any] = {"policy": "qssf", "acting": True, "model_id": "m"}
+        self.before: Bulletin | None = None
+
+    def comment(self, text: str) -> None:
+        """The comment of job 7."""
+        self.requests.look([Sighting(view(7).key, "ann", text)], T0 + 9)
+
+    def round(self) -> Bulletin:
+        rows = np.arange(2)
+        columns = {name: np.array(column) for name, column in self.rank.items()}
+        levels = np.array(self.levels)
+        order = RankTable(jobs=self.table, rows=rows, key=levels, level=levels, **columns)
+        group = ReasonGroup(self.why, rows, {"n": np.full(2, self.seconds)})
+        reasons = ReasonTable(self.table, (group,))
+        decision = Decision(order, self.actions, reasons, {})
+        state = ClusterState("c", T0, 1, (), (), (), self.table)
+        info = RoundInfo("r", "c", T0, seq=1, **self.facts)
+        result = RoundResult(info, state, decision, (), (), {}, 0)
+        news = RoundNews(30.0, "act")
+        self.before = describe(result, SlurmConfig({}), news, self.requests, self.before)
+        return self.before
+
+
+def test_a_round_that_says_the_same_makes_no_text_anew() -> None:
+    rounds = Rounds()
+    first = rounds.round()
+    rounds.comment("gs1{share}")
+    assert rounds.round().answers is first.answers
+
+
+def _promise(rounds: Rounds) -> None:
+    rounds.actions = (
+        Admit(
+            "a", view(7).key, attempt=T0, after_seq=0, valid_until=T0, undo=None,
+            finish_time=T0 + 60, probability=0.9,
+        ),
+    )  # fmt: skip
+
+
+CHANGES: dict[str, Callable[[Rounds], Any]] = {
+    "a token that cannot be read": lambda r: r.comment("gs1{share} gs1{none}"),
+    "another token of the same wants": lambda r: r.comment("gs1{share,new}"),
+    "the jobs": lambda r: setattr(r, "table", JobTable.from_views([view(7), view(9)])),
+    "a place": lambda r: r.rank.update(position=[2, 1]),
+    "the number of places": lambda r: r.rank.update(out_of=[3, 3]),
+    "a queue": lambda r: r.rank.update(queue=[1, 1]),
+    "a reason": lambda r: setattr(r, "why", "other"),
+    "the values of a reason": lambda r: setattr(r, "seconds", 2.0),
+    "an action": _promise,
+    "the policy": lambda r: r.facts.update(policy="fifo"),
+    "the mode": lambda r: r.facts.update(acting=False),
+    "the model": lambda r: r.facts.update(model_id="n"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_whatever_an_answer_is_made_of_makes_it_anew(what: str) -> None:
+    rounds = Rounds()
+    first = rounds.round()
+    CHANGES[what](rounds)
+    now = rounds.round()
+    assert now.answers is not first.answers
+    rounds.before = None
+    assert now.jobs == rounds.round().jobs  # as if there had been no round before
+
+
+def test_a_wrong_token_is_told_and_taken_back_though_the_job_is_the_same() -> None:
+    rounds = Rounds()
+    assert "request_problem" not in rounds.round().jobs["7"]
+    rounds.comment("gs1{share} gs1{none}")
+    assert rounds.round().jobs["7"]["request_problem"] == "more than one token"
+    rounds.comment("gs1{share}")
+    assert "request_problem" not in rounds.round().jobs["7"]

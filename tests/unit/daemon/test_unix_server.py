@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -50,7 +51,8 @@ def raw(path: Path, data: bytes) -> dict[str, Any]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(str(path))
-        connection.sendall(data)
+        with contextlib.suppress(BrokenPipeError):  # it may have answered, and gone, unread
+            connection.sendall(data)
         with connection.makefile("rb") as answers:
             found: dict[str, Any] = json.loads(answers.readline())
             return found
@@ -99,6 +101,16 @@ def test_who_is_not_admitted_is_refused_unread(path: Path) -> None:
             ask(path, {"verb": "x"})
         assert raw(path, b"")["exit_code"] == 77  # not even waited for
     assert asked == [ME, ME]
+
+
+def test_the_log_has_who_was_refused(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with UnixServer(echo, lambda _asker: False).listening(path):
+        raw(path, b"")
+    assert f"user root (process {ME.pid}): user root may not ask here" in caplog.text
+    caplog.clear()
+    with UnixServer(echo).listening(path):
+        raw(path, b"{" + b" " * MAX_QUESTION_BYTES)
+    assert f"user root (process {ME.pid}): a line of more than 16384 bytes" in caplog.text
 
 
 def test_silent_askers_make_room(served: Path) -> None:

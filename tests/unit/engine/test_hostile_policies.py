@@ -359,6 +359,27 @@ def test_a_policy_cannot_change_what_the_journal_remembers() -> None:
     assert journal.memory("c", "fifo") == {"list": [1]}
 
 
+def test_a_policy_that_fails_has_changed_nothing_deep_in_its_memory() -> None:
+    class Scribbling(Fifo):
+        fails = False
+
+        def decide(
+            self, state: ClusterState, memory: Mapping[str, JsonValue], now: int
+        ) -> Decision:
+            if self.fails:
+                memory["level"]["seen"].append(now)  # type: ignore[index, union-attr]
+                raise ValueError("after scribbling")
+            return replace(super().decide(state, memory, now), memory={"level": {"seen": [1]}})
+
+    journal, policy = MemoryJournal(), Scribbling()
+    runner = runner_for(backend_with(JOBS), JOBS, journal, policy=policy)
+    runner.run(acting=True)
+    policy.fails = True
+    with pytest.raises(GschedError, match="after scribbling"):
+        runner.run(acting=True)
+    assert journal.memory("c", "fifo") == {"level": {"seen": [1]}}
+
+
 @pytest.mark.parametrize("action", [None, 7, "drain", Odd(), Decision, {"needs": "power"}])
 def test_an_action_that_is_none_is_dropped(action: Any) -> None:
     policy = Hostile(lambda _s, d: replace(d, actions=(action,)))

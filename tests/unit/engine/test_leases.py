@@ -83,6 +83,8 @@ def test_another_job_of_the_number_is_not_the_leases(state: LeaseState) -> None:
     for restarts in (0, 2):
         seen = JobSeen(9000, restarts, JobState.RUNNING)
         assert after(state, seen) == [LeaseState.VANISHED]
+    for restarts in (1, 2):  # a slurmctld that was set back shows an earlier attempt of this job
+        assert after(state, JobSeen(1400, restarts, JobState.RUNNING)) == []
 
 
 @pytest.mark.parametrize("state", STANDING)

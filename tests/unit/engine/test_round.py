@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -74,6 +75,20 @@ def test_the_intent_is_in_the_journal_before_anything_is_sent() -> None:
     assert runner_for(backend, JOBS, journal).run(acting=True).count(ChangeState.CONFIRMED) == 4
 
 
+@pytest.mark.parametrize("acting", [True, False])
+def test_the_journal_tells_when_it_was_decided(acting: bool) -> None:
+    backend = backend_with(JOBS)
+    times = itertools.count(5000)
+    journal = MemoryJournal()
+    runner_for(backend, JOBS, journal, clock=lambda: next(times)).run(acting=acting)
+    (info,) = journal.rounds.values()
+    ended_at, _ = journal.summaries[info.round_id]
+    for entry in journal.entries.values():
+        settled_at = ended_at if entry.settled_at is None else entry.settled_at
+        assert 5000 <= info.started_at < entry.decided_at
+        assert entry.decided_at <= settled_at <= ended_at
+
+
 def test_a_job_that_starts_meanwhile_is_void_and_stops_nobody() -> None:
     class Racing(SimBackend):
         def apply(self, changes: Sequence[Change]) -> list[Outcome]:
@@ -140,6 +155,28 @@ def test_what_was_refused_twice_is_not_asked_for_again_for_a_while() -> None:
     backend.refuses = False
     assert runner.run(acting=True).count(ChangeState.CONFIRMED) == 4
     assert order(backend) == [2, 4, 3, 1]
+
+
+def test_two_refusals_with_a_change_that_was_taken_between_them_are_not_in_a_row() -> None:
+    class Moody(SimBackend):
+        refuses = True
+
+        def apply(self, changes: Sequence[Change]) -> list[Outcome]:
+            if not self.refuses:
+                return super().apply(changes)
+            return [Outcome(c.change_id, False, "denied") for c in changes]
+
+    backend = Moody("c", nodes(), JOBS)
+    backend.advance()
+    runner = runner_for(backend, JOBS)
+    assert runner.run(acting=True).count(ChangeState.REJECTED) == 4
+    backend.refuses = False
+    assert runner.run(acting=True).count(ChangeState.CONFIRMED) == 4
+    backend.refuses, runner.policy = True, Fifo()  # another order, so that there is what to write
+    refused = runner.run(acting=True).count(ChangeState.REJECTED)
+    assert refused > 0
+    assert runner.run(acting=True).count(ChangeState.REJECTED) == refused  # asked once more
+    assert runner.run(acting=True).changes == ()
 
 
 def test_what_is_refused_takes_nothing_of_the_others_budget() -> None:
@@ -307,3 +344,18 @@ def test_nonsense_from_a_policy_is_dropped_and_reported_and_the_rest_is_carried_
     assert sorted(by_job, key=str) == [1, 2, 3, 4, None]
     assert journal.summaries[result.info.round_id][1]["problems"] == 5
     assert journal.memory("c", "fifo") == {}
+
+
+def test_what_the_backend_adds_to_a_reason_is_told() -> None:
+    added = Reason("starving", {"out_of_reach": True})
+    key, *others = [job.view.key for job in JOBS]
+
+    class Adding(SimBackend):
+        def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
+            return replace(super().plan(decision, state, round_id), reasons={key: added})
+
+    backend = Adding("c", nodes(), JOBS)
+    backend.advance()
+    reasons = runner_for(backend, JOBS).run(acting=True).decision.reasons
+    assert reasons[key] == added
+    assert {reasons[other].code for other in others} == {"qssf.predicted-gpu-time"}

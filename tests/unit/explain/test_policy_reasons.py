@@ -23,6 +23,17 @@ from gsched.explain.policy_reasons import policy_reason
             "waits for longer than starvation_bound_s (?): before all jobs that do not",
         ),
         (
+            "starving",
+            {"bound_s": 60, "out_of_reach": True},
+            "waits for longer than starvation_bound_s (1:00): moved up as far as max_shift allows, "
+            "yet other factors keep a job that has not before it",
+        ),
+        (
+            "qssf.last-order-stands",
+            {},
+            "nothing can be predicted for now: the last order stands",
+        ),
+        (
             "scope.several-policies",
             {"policies": "qssf, fifo"},
             "in partitions of several policies (qssf, fifo): median place",

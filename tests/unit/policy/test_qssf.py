@@ -78,7 +78,7 @@ def test_a_job_without_prediction_has_no_rank_but_a_reason():
 def test_a_nonsense_prediction_counts_as_none(mean):
     decision = Qssf().decide(snapshot([view(1, duration_s=mean)]), {}, T0)
     assert decision.order == {}
-    assert [r.code for r in decision.reasons.values()] == ["qssf.no-prediction"]
+    assert [r.code for r in decision.reasons.values()] == ["qssf.last-order-stands"]
 
 
 def test_running_and_excluded_jobs_are_left_out():

@@ -135,12 +135,14 @@ def test_a_policy_sees_its_own_jobs_alone():
 
     mine, other = view(1, partitions=("debug",)), view(2, duration_s=5.0)
     gone = view(3).key
-    delta = Delta(arrived=frozenset({mine.key, other.key}), departed=frozenset({gone}))
+    both = frozenset({mine.key, other.key})
+    delta = Delta(arrived=both, departed=frozenset({gone}), changed=both)
     state = replace(snapshot([other, mine]), changed=delta, requests=(other.key, mine.key))
     decision = Scoped(Qssf(), {"debug": Watching()}).decide(state, {}, T0)
     (given,) = seen
     assert given.jobs.keys == (mine.key,)
-    assert given.changed == Delta(arrived=frozenset({mine.key}), departed=frozenset({gone}))
+    own = frozenset({mine.key})
+    assert given.changed == Delta(arrived=own, departed=frozenset({gone}), changed=own)
     assert given.requests == (mine.key,)
     assert {key: rank.level for key, rank in decision.order.items()} == {
         mine.key: 0.25,

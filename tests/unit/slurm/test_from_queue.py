@@ -53,6 +53,16 @@ def test_what_was_asked_is_handed_on(jobs):
     assert view(*jobs["j.sh"], wants=Wants(deadline=7)).wants == Wants(deadline=7)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "number"), [("0-499%20", 500), ("1,3-7:2", 4), ("0-49,...", 1)], ids=str
+)
+def test_an_array_that_is_not_split_tells_how_many_of_it_wait(jobs, tasks, number):
+    row, text = jobs["two-nodes"]
+    assert view(row, text).waiting_tasks == 1
+    whole = replace(row, is_unsplit_array=True, array_tasks=tasks)
+    assert view(whole, text).waiting_tasks == number
+
+
 def test_exclusions_are_handed_on(jobs):
     exclusion = Exclusion(Capability.REORDER, "cron", "x")
     assert view(*jobs["two-nodes"], (exclusion,)).exclusions == (exclusion,)

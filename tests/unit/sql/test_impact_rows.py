@@ -35,6 +35,11 @@ def test_jobs_of_a_time_by_their_first_submit(known):
     assert known.job_waits("another") == []
 
 
+def test_a_job_that_may_not_start_is_told_from_one_that_waits(known):
+    known.ingest(batch(pending(9, 3000, eligible_time=None)), source_key=None)
+    assert [job.is_eligible for job in known.job_waits(CLUSTER)] == [True, True, False]
+
+
 def test_a_requeued_job_is_one_job(known):
     known.ingest(batch(attempt(7, 5000, restarts=1)), source_key=None)
     (job, _) = known.job_waits(CLUSTER)

@@ -229,14 +229,15 @@ def test_standings_of_jobs_that_ended_long_ago_are_forgotten_by_the_round(journa
     ended = JobKey(CLUSTER, 1, epoch=1000)
     waiting = JobKey(CLUSTER, 2, epoch=1000)
     unknown = JobKey(CLUSTER, 3, epoch=1000)
+    later = JobKey(CLUSTER, 1, epoch=90_000)  # its number was given again
     history.ingest(batch(attempt(1, 1000), pending(2, 1000)), source_key=None)
-    for key in (ended, waiting, unknown):
+    for key in (ended, waiting, unknown, later):
         write(journal, change(0, 10, key=key), SENT, CONFIRMED)
     journal.end_round("r1", 1110 + 86400, {}, {})
-    assert len(journal.standing(CLUSTER)) == 3  # Slurm may still requeue it
+    assert len(journal.standing(CLUSTER)) == 4  # Slurm may still requeue it
     journal.begin_round(round_info("r2"))
     journal.end_round("r2", 1110 + 86401, {}, {})
-    assert {key for key, _ in journal.standing(CLUSTER)} == {waiting, unknown}
+    assert {key for key, _ in journal.standing(CLUSTER)} == {waiting, unknown, later}
 
 
 def test_values_follow_a_job_whose_earlier_attempt_arrives_late(journal, history, database):

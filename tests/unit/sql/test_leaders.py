@@ -47,7 +47,7 @@ def test_another_host_is_refused_while_the_leader_lives_and_takes_over_after(lea
         lead.take(*B, 60, 0)
     assert "60 s" in caught.value.hint
     shift(database, -58)
-    lead.renew(1, 0)
+    lead.renew(1, 60, 0)
     shift(database, -58)
     with pytest.raises(TryAgainError):
         lead.take(*B, 60, 0)
@@ -57,15 +57,28 @@ def test_another_host_is_refused_while_the_leader_lives_and_takes_over_after(lea
     assert lead.holder(0) is None
     assert lead.take(*B, 60, 0) == 2
     with pytest.raises(LostLeadershipError, match=r"host head2 \(pid 22\) has taken over") as lost:
-        lead.renew(1, 0)
+        lead.renew(1, 60, 0)
     assert lost.value.exit_code == 75
     lead.release(1, 0)  # of the past: nothing happens
     assert lead.holder(0).fence == 2
     lead.release(2, 0)
     assert lead.holder(0) is None
     with pytest.raises(LostLeadershipError, match="leads the cluster no more"):
-        lead.renew(2, 0)
+        lead.renew(2, 60, 0)
     assert lead.take(*A, 60, 0) == 3
+
+
+@on_servers
+def test_a_renewal_tells_how_long_it_counts(lead, database):
+    lead.take(*A, 60, 0)
+    lead.renew(1, 600, 0)
+    shift(database, -500)
+    with pytest.raises(TryAgainError) as caught:
+        lead.take(*B, 60, 0)
+    assert "600 s" in caught.value.hint
+    lead.renew(1, 60, 0)
+    shift(database, -70)
+    assert lead.take(*B, 60, 0) == 2
 
 
 @on_servers
@@ -94,7 +107,7 @@ def test_a_clock_that_jumps_makes_no_second_leader(lead, history, database, jump
 def test_a_clock_that_jumps_costs_a_leader_nothing_that_is_heard_of_first(lead, database):
     fence = lead.take(*A, 60, 0)
     shift(database, 10**6)
-    lead.renew(fence, 0)
+    lead.renew(fence, 60, 0)
     with pytest.raises(TryAgainError):
         lead.take(*B, 60, 0)
 
@@ -227,7 +240,7 @@ with History.open(url) as history:
         key = JobKey(CLUSTER, n + 1, epoch=1000)
         name = f"{host}/{fence}/{n}"
         try:
-            lead.renew(fence, 0)
+            lead.renew(fence, 2, 0)
             journal.begin_round(round_info(name))
             journal.record(name, [change(name, 0, 5, key=key)], ChangeState.INTENT, 2000)
             journal.settle([(name, ChangeState.SENT, "")], 2001)

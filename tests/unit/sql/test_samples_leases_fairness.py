@@ -184,6 +184,7 @@ def test_leases_of_a_job(history):
     leases.grant(GRANT, 2000)
     assert leases.of_job(KEY) == [GRANT]
     assert leases.of_job(JobKey(CLUSTER, 7, epoch=1000)) == []
+    assert leases.of_job(replace(KEY, epoch=KEY.epoch + 1)) == []  # its number was given again
     leases.revoke("l1", REVOKE, 5600)
     leases.move("l1", LeaseState.SIGNALLED, 5601, "grâce ☃")
     leases.move("l1", LeaseState.SAVED, 5661)
@@ -200,19 +201,26 @@ def test_who_has_lost_the_lead_writes_no_leases(history):
     leadership = history.leadership(CLUSTER)
     first = leadership.take("h1", "m1", os.getpid(), 60, 1000)
     mine = history.leases(first)
-    mine.grant(GRANT, 2000)
+    revoked = replace(GRANT, lease=Lease("l0", LeaseState.GRANTED, 2000, 3600))
+    for grant in (GRANT, revoked):
+        mine.grant(grant, 2000)
+    mine.revoke("l0", REVOKE, 2001)
+    standing = mine.standing(CLUSTER)
     leadership.release(first, 2001)
     leadership.take("h2", "m1", os.getpid(), 60, 2002)
     other = replace(GRANT, lease=Lease("l2", LeaseState.GRANTED, 2000, 3600))
     for write in (
         lambda: mine.grant(other, 2003),
+        lambda: mine.grant(GRANT, 2003),  # what is told again must fail as well
         lambda: mine.revoke("l1", REVOKE, 2003),
+        lambda: mine.revoke("l0", REVOKE, 2003),
         lambda: mine.move("l1", LeaseState.ENDED, 2003),
+        lambda: mine.move("l1", LeaseState.GRANTED, 2003),
         lambda: mine.renew("l1", other, 2003),
     ):
         with pytest.raises(LostLeadershipError):
             write()
-    assert history.leases().standing(CLUSTER) == [GRANT]
+    assert history.leases().standing(CLUSTER) == standing
 
 
 def entry(begin, tenant="lab1", received=1.5):

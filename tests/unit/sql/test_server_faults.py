@@ -93,7 +93,7 @@ def test_a_server_that_dies_in_the_midst_of_a_round(server, location, number):
             play_rounds(journal, slurm, 10, 20)
         forget()
         server.start()
-        history.leadership(CLUSTER).renew(fence, 0)
+        history.leadership(CLUSTER).renew(fence, 60, 0)
         settle_interrupted(slurm, journal, lambda: 2060)
         assert journal.unsettled(CLUSTER) == []
         for n, job in slurm.jobs.items():
@@ -148,6 +148,21 @@ def test_a_server_that_dies_during_a_query(server, location):
             history.stats()
         server.start()
         assert history.stats().rows["jobs"] == 0
+
+
+def test_a_server_that_hangs_is_given_up_by_who_cannot_wait(server, location, monkeypatch):
+    monkeypatch.setattr("gsched_sql.history.SILENCE_LIMIT_S", 1)
+    with History.open(f"{location}?connect_timeout=2", bounded=True) as history:
+        fence = history.leadership(CLUSTER).take("elsewhere", "another machine", 1, 60, 0)
+        with (
+            server.standing_still(),
+            pytest.raises(UnavailableError, match=r"was lost|cannot be reached"),
+        ):
+            history.leadership(CLUSTER).renew(fence, 60, 0)
+        history.leadership(CLUSTER).renew(fence, 60, 0)  # goes on, on a new connection
+        query, _ = SLOW[server.scheme]
+        with pytest.raises(UnavailableError, match="was lost"), reading(history._engine) as conn:
+            conn.exec_driver_sql(query)  # no sign is no sign, whatever the server does
 
 
 def test_a_writer_that_was_killed_leaves_no_lock(server, location):

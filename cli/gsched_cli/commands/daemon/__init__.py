@@ -21,6 +21,10 @@ def daemon() -> None:
     Slurm. With --act it sets jobs' SiteFactor. Slurm goes on by its own rules when it stops. As a
     service it is run by systemd's gsched-daemon.service.
 
+    An operator exempts one job by another SiteFactor than gsched found, such as
+    `scontrol update jobid=N sitefactor=1`: it is another hand's from then on. 0 does not do: it is
+    what most jobs had before, and is written over.
+
     \b
     Example:
       gsched daemon run --act

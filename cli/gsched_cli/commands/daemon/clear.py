@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gsched_cli.options import json_option, load_settings
-from gsched_cli.output import count, emit_json, emit_table, say
+from gsched_cli.output import count, emit_json, emit_table, say, warn
 
 
 @click.command()
@@ -18,7 +18,11 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
     """Set every SiteFactor that gsched wrote back to what it was.
 
     From then on daemons only observe, also ones started later, until
-    `gsched daemon clear --lift-halt`.
+    `gsched daemon clear --lift-halt`. That is settled before anything else, and stays when the rest
+    fails. What gsched wrote is in the history database: while that cannot be opened, `--all` is the
+    way. It then sets to 0 whatever SiteFactor sprio shows, which journal and audit do not tell, and
+    does not see whether another host's daemon leads. Afterwards a job that had another value than
+    0 before gsched counts as set by another hand; others are gsched's again.
 
     \b
     Example:
@@ -29,7 +33,7 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
 
     \b
     JSON:
-      jobs
+      jobs, journalled
     """
     from gsched.app.daemon_clear import clear_all
     from gsched.app.daemon_views import clear_document
@@ -47,6 +51,11 @@ def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
     else:
         emit_table(
             ["WHAT", "JOBS"], [(name, count(len(jobs))) for name, jobs in found["jobs"].items()]
+        )
+    if result.no_journal:
+        warn(
+            f"done without the history database ({result.no_journal}): the journal knows nothing "
+            "of it, and jobs that sprio does not list (held) keep their value"
         )
     say("daemons only observe from now on; `gsched daemon clear --lift-halt` lets them act again")
     if result.foreign:

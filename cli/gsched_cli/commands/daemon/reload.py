@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option, load_settings_to_ask
 from gsched_cli.output import emit_json, say, warn
 
 
@@ -27,8 +27,13 @@ def reload(as_json: bool) -> None:
       changed, needs_restart
     """
     from gsched.daemon import control_client
+    from gsched.errors import UnavailableError
 
-    done = control_client.reload(load_settings().daemon_socket)
+    settings, wrong = load_settings_to_ask()
+    try:
+        done = control_client.reload(settings.daemon_socket)
+    except UnavailableError as error:
+        raise wrong or error from None
     if as_json:
         emit_json(done)
     else:

@@ -33,10 +33,12 @@ def report(
 ) -> None:
     """Show what gsched changed so far, against a control.
 
-    The jobs that were submitted and started while the daemon acted are compared with those of the
-    times in which it only observed (control_interval_s makes such times in turn), or with those of
-    control_partitions meanwhile. An interval is told from 7 days in each arm on; before, the
-    difference is unknown. Beside that: what was written or would have been, whose jobs were moved,
+    The jobs that were first submitted while the daemon acted are compared with those of the times
+    in which it only observed (control_interval_s makes such times in turn), or with those of
+    control_partitions meanwhile; each counts with its whole time in the queue. An interval is told
+    from 7 days in each arm on; before, the difference is unknown. It is unknown, too, when jobs
+    that still wait, each taken to wait twice as long in the end or as long as the longest of all,
+    could turn it round. Beside that: what was written or would have been, whose jobs were moved,
     and which pairs of jobs stand against QOS or fair-share. It names users: it is for admins.
 
     \b
@@ -45,18 +47,23 @@ def report(
 
     \b
     JSON:
-      cluster, since, until, control, verdict, arms, left_out, differences, long_wait_s,
-        confidence, min_days, resamples, seed, modes, changes, taken_back, moved, would_move,
-        inversions, starving_jobs, requests, jobs_with_requests
-      arms[]: arm, days, length_s, jobs, gpu_jobs, ended_jobs, gpu_time_s, submitted_jobs,
-        submitted_jobs_a_day, submitted_gpu_time_s_a_day
+      cluster, since, until, control, verdict, arms, left_out, differences, bounds, as_of,
+        long_wait_s, confidence, min_days, resamples, seed, modes, changes, taken_back, moved,
+        would_move, inversions, starving_jobs, requests, jobs_with_requests
+      arms[]: arm, days, length_s, jobs, gpu_jobs, ended_jobs, gpu_time_s, crossing_jobs,
+        crossing_queueing_mean_s, waiting_jobs, waiting_mean_s, never_started_jobs, no_times_jobs,
+        submitted_jobs, submitted_jobs_a_day, submitted_gpu_time_s_a_day
       differences[]: metric, acting, control, difference, low, high
+      bounds[]: case, acting, control, difference, low, high
 
     verdict is never-acted, no-control, too-few-days, not-shown (the interval of the mean time in
-    the queue holds 0), shorter or longer. left_out counts jobs by reason, changes by state, modes
-    have length_s, rounds and writes. moved and would_move have up, down, users and accounts, each
-    with name, up, down and mean_points. inversions has counts, last (qos, fairshare, pairs) and
-    greatest_share.
+    the queue holds 0), unknown, shorter or longer. bounds are that mean with all that is not known
+    against one arm (case acting-worst, control-worst). Crossing jobs are among those that count
+    and started only after their arm's time had ended; waiting ones had waited so long by as_of.
+    submitted_gpu_time_s_a_day is of jobs that have ended. left_out counts jobs by reason, changes
+    by state, modes have length_s, rounds and writes. moved and would_move have up, down, users and
+    accounts, each with name, up, down and mean_points. inversions has counts, last (qos, fairshare,
+    pairs) and greatest_share.
     """
     from gsched.app.impact import ReportQuery, impact_report
     from gsched.app.impact_words import HEADINGS, figure_rows, report_lines

@@ -17,7 +17,9 @@ def run(acting: bool, interval: float | None) -> None:
     SIGHUP reads the configuration again, as `gsched daemon reload` does. Acting pauses while there
     is a file /etc/gsched/off (daemon.kill_switch), in freeze windows (daemon.freeze), after
     `gsched daemon clear`, and in control intervals (daemon.control_interval_s). Until Slurm and the
-    database answer, and while another host's daemon leads the cluster, it stands by.
+    database answer, and while another host's daemon leads the cluster, it stands by. What it wrote
+    stands while the database does not answer, also with that file there; `gsched daemon clear
+    --all` takes it back then. A database server that is silent for a minute counts as gone.
 
     Under systemd it tells READY, STATUS and WATCHDOG, and writes its log with the journal's levels;
     gsched-daemon.service is the unit for it.

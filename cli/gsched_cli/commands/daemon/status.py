@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option, load_settings_to_ask
 from gsched_cli.output import duration, emit_json, emit_table, local_time
 
 
@@ -16,13 +16,15 @@ def status(as_json: bool) -> None:
     """Show whether a daemon runs on this host, how, and what its last round did.
 
     The daemon itself is asked over its local socket (daemon.socket); where it does not answer, its
-    files tell what they can. Only root and the daemon's own user see what errors say.
+    files tell what they can, and `mode` is empty when its last round is long past. Only root and
+    the daemon's own user see what errors say. A configuration that is broken by now is warned of;
+    config_problem and config_in_force tell whether the daemon has tried it.
 
     The modes are act, observe, frozen (a window of daemon.freeze), halted (`gsched daemon clear`),
-    off (daemon.kill_switch), control (daemon.control_interval_s) and standby (another host's
-    daemon leads, or what rounds need does not answer yet); `why` says more. In summary, `postponed`
-    are writes left for a later round, `inversions` pairs of waiting jobs of which gsched puts the
-    one first that Slurm, by its QOS or fair-share, would not.
+    off (daemon.kill_switch), control (daemon.control_interval_s), standby (another host's daemon
+    leads) and waiting (what rounds need does not answer yet); `why` says more. In summary,
+    `postponed` are writes left for a later round, `inversions` pairs of waiting jobs of which
+    gsched puts the one first that Slurm, by its QOS or fair-share, would not.
 
     \b
     Example:
@@ -38,7 +40,10 @@ def status(as_json: bool) -> None:
     """
     from gsched.app.daemon_views import daemon_status
 
-    found = daemon_status(load_settings())
+    settings, wrong = load_settings_to_ask()
+    found = daemon_status(settings)
+    if wrong is not None and not found["running"]:
+        raise wrong  # it may run where the configuration says, if that could be read
     if as_json:
         emit_json(found)
         return

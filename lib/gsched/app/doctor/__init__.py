@@ -37,6 +37,7 @@ _Check = tuple[str, str, Callable[[Walk], Iterator[Finding]]]
 
 _OF_THE_SITE: tuple[_Check, ...] = (
     ("configuration-unseen", "configuration", configuration.check),
+    ("configuration-unseen", "times", configuration.check_times),
     ("policy-unseen", "policy", configuration.check_policies),
     ("time-zone-unseen", "time zone", clock.check_zone),
     ("state-folder-unseen", "state folder", state_folder.check),
@@ -63,6 +64,7 @@ _OF_GSCHED: tuple[_Check, ...] = (
     ("daemon-unseen", "daemon", service.check_daemon),
     ("daemon-unseen", "other daemons", service.check_others),
     ("gate-unseen", "gate", service.check_gate),
+    ("gate-unseen", "values that stand", service.check_standing),
     ("socket-unseen", "local sockets", sockets.check_local),
     ("metrics-unseen", "metrics", sockets.check_metrics),
     ("unit-unseen", "systemd unit", units.check),

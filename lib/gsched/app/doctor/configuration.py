@@ -10,6 +10,8 @@ from gsched.app.doctor.findings import Finding
 from gsched.app.doctor.walk import Walk
 from gsched.errors import ConfigError
 
+FEW_ROUNDS = 10
+SHORT_BOUND_S = 3600
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -31,6 +33,30 @@ def _exposed(path: Path) -> Iterator[Finding]:
             "configuration",
             f"{path} can be written by others than its owner (mode {stat.S_IMODE(mode):04o})",
             f"chmod go-w {path}",
+        )
+
+
+def check_times(walk: Walk) -> Iterator[Finding]:
+    """Times that are allowed, but hardly meant."""
+    settings = walk.settings.daemon
+    least_s = FEW_ROUNDS * max(settings.interval_s, settings.burst_interval_s)
+    if 0 < settings.control_interval_s < least_s:
+        yield Finding(
+            "warn",
+            "control-interval",
+            "daemon.control_interval_s",
+            f"{settings.control_interval_s} s are fewer than {FEW_ROUNDS} rounds: values are "
+            "written and taken back all the time, and the report compares nothing",
+            "set control_interval_s in [daemon] to 604800 (weeks), or 0 for no control",
+        )
+    if 0 < settings.starvation_bound_s < SHORT_BOUND_S:
+        yield Finding(
+            "warn",
+            "starvation-bound",
+            "daemon.starvation_bound_s",
+            f"a job starves after {settings.starvation_bound_s} s: in a queue that is longer, jobs "
+            "are ordered by their waits and not by the policy",
+            "set starvation_bound_s in [daemon] to a day or more (604800 is the default)",
         )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from gsched.app.doctor.findings import Finding
 from gsched.app.doctor.walk import Walk
+from gsched.config.settings import DaemonSettings, Settings
 from gsched.errors import ConfigError, DataError, PermissionDeniedError
+from gsched.policy.registry import load_scoped
 
 _WHAT = "duration model"
 OLD_REFITS = 24
@@ -18,13 +20,7 @@ def check(walk: Walk) -> Iterator[Finding]:
     settings = walk.settings
     uses_model = settings.predict.estimator == "model"
     if uses_model and not settings.model_file.exists():
-        yield Finding(
-            "warn",
-            "model-missing",
-            _WHAT,
-            f"none at {settings.model_file}: no job is ranked",
-            "run `gsched predict train` once there is a history",
-        )
+        yield _missing(settings)
         return
     from gsched.predict.estimators import load_estimator
 
@@ -41,7 +37,7 @@ def check(walk: Walk) -> Iterator[Finding]:
     interval_s = settings.predict.retrain_interval_s
     if interval_s and age_s > OLD_REFITS * interval_s:
         yield Finding(
-            "warn",
+            "warn" if _is_needed(settings.daemon) else "note",
             "model-old",
             _WHAT,
             f"{settings.model_file} is {age_s / 3600:.0f} hours old, though it should be refitted "
@@ -50,3 +46,25 @@ def check(walk: Walk) -> Iterator[Finding]:
         )
         return
     yield Finding("ok", "model", _WHAT, f"{settings.predict.estimator} {model_id}")
+
+
+def _missing(settings: Settings) -> Finding:
+    mend = "run `gsched predict train` once there is a history"
+    if _is_needed(settings.daemon):
+        found = f"none at {settings.model_file}: no job is ranked"
+        return Finding("warn", "model-missing", _WHAT, found, mend)
+    found = (
+        f"none at {settings.model_file}: no run time is predicted, which the policy does without"
+    )
+    return Finding("note", "model-missing", _WHAT, found, mend)
+
+
+def _is_needed(daemon: DaemonSettings) -> bool:
+    """Whether the policy ranks by predictions; so does one that cannot be loaded, for all that is
+    known.
+    """
+    try:
+        policy = load_scoped(daemon.policy, daemon.policy_scope, daemon.knobs)
+    except ConfigError:
+        return True
+    return policy.needs_prediction

@@ -27,6 +27,15 @@ def check_partitions(walk: Walk) -> Iterator[Finding]:
     known = {partition.name for partition in parse_partitions(walk.partitions_text)}
     for key, names in lists.items():
         yield from _unknown("partition-unknown", f"daemon.{key}", "partition", names, known)
+    ours = known & set(settings.partitions) if settings.partitions else known
+    if ours and ours <= set(settings.control_partitions):
+        yield Finding(
+            "warn",
+            "control-all",
+            "daemon.control_partitions",
+            "it names every partition that gsched orders: no job is moved",
+            "leave some partitions out of daemon.control_partitions",
+        )
 
 
 def check_excludes(walk: Walk) -> Iterator[Finding]:

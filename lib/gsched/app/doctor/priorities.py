@@ -7,7 +7,12 @@ from collections.abc import Iterator
 from gsched.app.doctor.findings import Finding
 from gsched.app.doctor.walk import Walk
 from gsched.config.settings import DaemonSettings
-from gsched.daemon.site_factor import SiteFactorScale, refuse_to_act, scale_for
+from gsched.daemon.site_factor import (
+    SiteFactorScale,
+    movable_points,
+    refuse_to_act,
+    scale_for,
+)
 from gsched.errors import ConfigError
 from gsched.slurm.parse_config import parse_partition_numbers
 from gsched.slurm.records import SlurmConfig
@@ -19,7 +24,8 @@ def check(walk: Walk) -> Iterator[Finding]:
     try:
         scale = scale_for(config, walk.settings.daemon)
     except ConfigError as error:
-        yield Finding("fail", "quantum", "priorities", error.message, error.hint)
+        code = "quantum" if error.message.startswith("quantum") else "dead-band"
+        yield Finding("fail", code, "priorities", error.message, error.hint)
         return
     try:
         refuse_to_act(config, scale)
@@ -30,6 +36,7 @@ def check(walk: Walk) -> Iterator[Finding]:
     found = f"jobs can be moved by ±{scale.max_shift} points (weights: {weights})"
     yield Finding("ok", "priorities", "priorities", found)
     yield from _small_range(config, walk.settings.daemon, scale)
+    yield from _starvation_range(config, walk.settings.daemon, scale)
     yield from _low_partitions(walk, scale)
 
 
@@ -45,9 +52,29 @@ def _small_range(
             "partition-weight",
             "priorities",
             f"jobs can be moved by ±{scale.max_shift} points only, PriorityWeightPartition: age, "
-            f"fair-share and the like make up to {wanted}, and outweigh what gsched orders",
+            f"fair-share and the like make up to {wanted}, and outweigh what gsched orders, "
+            "starvation_bound_s included",
             f"set PriorityWeightPartition to {10 * wanted} or so in slurm.conf (it lifts all jobs "
             "alike)",
+        )
+
+
+def _starvation_range(
+    config: SlurmConfig, settings: DaemonSettings, scale: SiteFactorScale
+) -> Iterator[Finding]:
+    """A starving job gets up to twice max_shift; another one has up to nine tenths of it, and all
+    of Slurm's own points.
+    """
+    movable = movable_points(config)
+    if settings.max_shift and settings.starvation_bound_s and 10 * movable > 11 * scale.max_shift:
+        yield Finding(
+            "warn",
+            "starvation-range",
+            "priorities",
+            f"Slurm's own factors make up to {movable} points, and max_shift is {scale.max_shift}: "
+            "they can keep a job that waits longer than starvation_bound_s behind others",
+            f"set max_shift to {movable} or take it out of [daemon], or live with it: `gsched why` "
+            "tells of each job for which it is too little",
         )
 
 

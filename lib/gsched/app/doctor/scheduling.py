@@ -100,7 +100,7 @@ def check_requeue(walk: Walk) -> Iterator[Finding]:
             "cred-expire",
             "requeue",
             f"a requeued job waits {expire_s} s before it can start again (cred_expire)",
-            "to live with, or set cred_expire=30 in AuthInfo of slurm.conf and restart slurmctld",
+            "nothing: to live with, see slurm.conf(5) about AuthInfo",
         )
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from gsched.app.doctor.findings import Finding
 from gsched.app.doctor.walk import Walk
+from gsched.app.wiring import open_history
 from gsched.config.freeze import parse_freeze
 from gsched.config.loader import load
 from gsched.daemon.gate import kill_switch_reason
 from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import read_status, silent_s
 from gsched.errors import ConfigError
+from gsched.model.job import JobState
 
 _PROCESSES = Path("/proc")
 
@@ -38,7 +40,7 @@ def check_daemon(walk: Walk) -> Iterator[Finding]:
             "systemd starts it again",
         )
         return
-    yield Finding("ok", "daemon", "daemon", f"running, pid {pid}, mode {leader.get('mode')}")
+    yield Finding("ok", "daemon", "daemon", f"running, pid {pid}, started to {leader.get('mode')}")
 
 
 def check_others(walk: Walk) -> Iterator[Finding]:
@@ -95,7 +97,7 @@ def check_gate(walk: Walk) -> Iterator[Finding]:
             "warn",
             "kill-switch",
             "kill switch",
-            f"{off[0]}: the daemon has taken back what it wrote and only observes",
+            f"{off[0]}: daemons only observe",
             f"rm {settings.kill_switch}",
         )
     halted = StateDir(walk.settings.state_dir).halted()
@@ -118,3 +120,33 @@ def check_gate(walk: Walk) -> Iterator[Finding]:
                 f"in the freeze window {window.text} the daemon only observes, until {until}",
                 "wait, or take it out of freeze in [daemon] and `gsched daemon reload`",
             )
+
+
+def check_standing(walk: Walk) -> Iterator[Finding]:
+    """Values that stand on waiting jobs although the kill switch is on: who would take them back?
+
+    Only a daemon that was started to act does, in its next round; one that ended before did not.
+    """
+    if kill_switch_reason(walk.settings.daemon.kill_switch) is None:
+        return
+    with open_history(walk.settings) as history:
+        standing = history.journal().standing(walk.config.cluster)
+    moved = {key.slurm_id for (key, _), ours in standing.items() if ours.written != ours.found}
+    waiting = [
+        row
+        for row in (walk.client.queue().rows if moved else ())
+        if row.state is JobState.PENDING and row.slurm_id in moved
+    ]
+    if not waiting:
+        return
+    leader = StateDir(walk.settings.state_dir).leader()
+    acts = leader is not None and leader.get("mode") == "act"
+    who = "the daemon has not taken back yet" if acts else "no daemon that acts takes back"
+    yield Finding(
+        "warn",
+        "kill-switch-values",
+        "kill switch",
+        f"{len(waiting)} waiting jobs still have the SiteFactor of gsched's that {who}",
+        "`gsched daemon clear` takes it back; `gsched daemon clear --lift-halt` lets daemons act "
+        "again later",
+    )

@@ -1,0 +1,33 @@
+"""What is kept of jobs between looks, and what is let go."""
+
+from __future__ import annotations
+
+from support.queue import row as queue_row
+from support.slurm_bench import Bench
+
+
+def test_keys_of_jobs_that_are_gone_are_let_go_and_the_others_kept() -> None:
+    """A daemon runs for months: were nothing let go, it would know every job that ever was."""
+    bench = Bench(*range(1, 6))
+    rows = dict(bench.client.rows)
+    bench.snapshot()
+    assert bench.epoch_lookups == [[1, 2, 3, 4, 5]]
+    for raw_id in (4, 5):
+        del bench.client.rows[raw_id]
+    bench.snapshot()
+    bench.client.rows |= rows
+    bench.snapshot()
+    assert len(bench.epoch_lookups) == 1  # a few are kept: they cost less than to look them up
+    bench.client.rows = {1: rows[1]}
+    bench.snapshot()
+    bench.client.rows = dict(rows)
+    bench.snapshot()
+    assert bench.epoch_lookups[1:] == [[2, 3, 4, 5]]
+
+
+def test_jobs_that_come_and_go_one_by_one_are_let_go_too() -> None:
+    bench = Bench()
+    for raw_id in [*range(1, 30), *range(1, 30)]:
+        bench.client.rows = {raw_id: queue_row(raw_id)}
+        bench.snapshot()
+    assert len(bench.epoch_lookups) == 2 * 29
