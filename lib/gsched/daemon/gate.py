@@ -116,7 +116,8 @@ def _first_line(path: Path, found: os.stat_result) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as f:
-            line = f.read(_REASON_BYTES).decode(errors="replace").strip().partition("\n")[0]
+            read = f.read(_REASON_BYTES) or b""  # None where a pipe has come in its place meanwhile
     except OSError:
         return ""
+    line = read.decode(errors="replace").strip().partition("\n")[0]
     return f": {line}" if line else ""
