@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -14,6 +15,10 @@ pytest_plugins = ["support.servers"]
 # a slow machine is no fault; a failing example can be run again from what is printed
 settings.register_profile("gsched", deadline=None, print_blob=True)
 settings.load_profile("gsched")
+
+# pytest-xdist sets these in its workers, and who finds them does not look how large a terminal is.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
 
 # A run that a script has put into the background, or one under nohup, ignores these signals, and
 # so would every process that tests start and send them to. With a handler it goes on ignoring

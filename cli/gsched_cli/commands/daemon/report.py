@@ -51,8 +51,8 @@ def report(
         long_wait_s, confidence, min_days, resamples, seed, modes, changes, taken_back, moved,
         would_move, inversions, starving_jobs, requests, jobs_with_requests
       arms[]: arm, days, length_s, jobs, gpu_jobs, ended_jobs, gpu_time_s, crossing_jobs,
-        crossing_queueing_mean_s, waiting_jobs, waiting_mean_s, never_started_jobs, no_times_jobs,
-        submitted_jobs, submitted_jobs_a_day, submitted_gpu_time_s_a_day
+        crossing_queueing_mean_s, waiting_jobs, waiting_mean_s, never_started_jobs,
+        no_times_jobs, submitted_jobs, submitted_jobs_a_day, submitted_gpu_time_s_a_day
       differences[]: metric, acting, control, difference, low, high
       bounds[]: case, acting, control, difference, low, high
 
