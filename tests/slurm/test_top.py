@@ -107,7 +107,7 @@ def test_nothing_is_left_when_the_window_is_closed(bed: Testbed) -> None:
         terminal.press("?q" * 500)  # draws more than the window takes, and waits for it
         wait_for(lambda: _waits_for_the_window(viewer), "a view that cannot go on drawing")
         terminal.hang_up()
-        wait_for(lambda: not _runs(viewer), "the view to end", 10)
+        wait_for(lambda: not _runs(viewer), "the view to end")
 
 
 def _waits_for_the_window(pid: int) -> bool:
