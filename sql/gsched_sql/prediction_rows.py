@@ -25,25 +25,36 @@ def keep(conn: Connection, predictions: Sequence[tuple[JobKey, int, Prediction]]
     for key, attempt, prediction in predictions:
         row = _row(key, cluster_ids[key.cluster], attempt, prediction, at)
         rows.setdefault(_identity(row), (row, prediction))
-    by_cluster: dict[int, set[Part]] = {}
-    for row, _ in rows.values():
-        part = Part(row["job_id"], row["array_task"], row["het_offset"])
-        by_cluster.setdefault(row["cluster_id"], set()).add(part)
-    for cluster_id, parts in by_cluster.items():
-        for some in chunks(sorted(parts), _SLOTS_A_READ):
-            for stored in conn.execute(select(table).where(in_slots(table, cluster_id, some))):
-                rows.pop(_identity(stored._mapping), None)
+    for known in _stored(conn, [row for row, _ in rows.values()]):
+        rows.pop(known, None)
     if not rows:
         return
-    statement = insert(table).returning(table.c.id, sort_by_parameter_order=True)
-    ids = conn.execute(statement, [row for row, _ in rows.values()]).scalars().all()
+    conn.execute(insert(table), [row for row, _ in rows.values()])
+    spread = {known: p.quantiles for known, (_, p) in rows.items() if p.quantiles}
+    if not spread:
+        return
+    # Read back: an INSERT that returns its numbers in order goes row by row on SQLite.
+    ids = _stored(conn, [rows[known][0] for known in spread])
     quantiles = [
-        {"prediction_id": row_id, "position": n, "probability": probability, "value": value}
-        for row_id, (_, prediction) in zip(ids, rows.values(), strict=True)
-        for n, (probability, value) in enumerate(prediction.quantiles)
+        {"prediction_id": ids[known], "position": n, "probability": probability, "value": value}
+        for known, pairs in spread.items()
+        for n, (probability, value) in enumerate(pairs)
     ]
-    if quantiles:
-        conn.execute(insert(prediction_quantiles), quantiles)
+    conn.execute(insert(prediction_quantiles), quantiles)
+
+
+def _stored(conn: Connection, rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], int]:
+    """Identity → number of what is stored of the jobs of `rows`."""
+    by_cluster: dict[int, set[Part]] = {}
+    for row in rows:
+        part = Part(row["job_id"], row["array_task"], row["het_offset"])
+        by_cluster.setdefault(row["cluster_id"], set()).add(part)
+    stored = {}
+    for cluster_id, parts in by_cluster.items():
+        for some in chunks(sorted(parts), _SLOTS_A_READ):
+            for found in conn.execute(select(table).where(in_slots(table, cluster_id, some))):
+                stored[_identity(found._mapping)] = found.id
+    return stored
 
 
 def _identity(row: Any) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +57,11 @@ def open_daemon(settings: Settings, acting: bool) -> Iterator[DaemonLoop]:
     the policy needs what it lacks, or there is no history database, PermissionDeniedError when
     this user may not act.
     """
-    with _Process.started(settings, acting, None, Notifier()) as process, process.loop() as loop:
+    with (
+        _rare_collections(),
+        _Process.started(settings, acting, None, Notifier()) as process,
+        process.loop() as loop,
+    ):
         yield loop
 
 
@@ -69,6 +74,7 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
     """
     notifier = Notifier.from_environment()
     with ExitStack() as open_parts:
+        open_parts.enter_context(_rare_collections())
         process = open_parts.enter_context(_Process.started(settings, acting, interval_s, notifier))
         open_parts.callback(process.metrics.end)
         for listener in process.listen().values():
@@ -83,6 +89,21 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
             notifier=notifier,
             clock=now,
         )
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Python's search for circular garbage at each 100,000 new objects instead of 700.
+
+    A round keeps nearly all that it makes, a record or more for each job: searching it again and
+    again took a quarter of the first round of 10,000 jobs.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @dataclass(slots=True)
