@@ -1,4 +1,4 @@
-"""The options by which files of past jobs are named and explained: `db import`, `trace convert`."""
+"""The options by which files of past jobs are named: `db import`, `trace convert`, `sim`."""
 
 from __future__ import annotations
 

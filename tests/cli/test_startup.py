@@ -15,7 +15,7 @@ from .conftest import PROGRAM
 HEAVY = {
     "pandas", "numpy", "scipy", "sklearn", "skops", "rapidfuzz", "torch", "ortools",
     "sqlalchemy", "alembic", "importlib.metadata", "asyncio", "multiprocessing", "textual", "rich",
-    "pyarrow", "zstandard", "prometheus_client",
+    "pyarrow", "zstandard", "prometheus_client", "numba", "llvmlite", "matplotlib",
 }  # fmt: skip
 
 STARTS = {

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 from support.requests import MemoryRequests
-from support.sim import job, nodes
+from support.sim import job, simulated
 from support.site import Site, fresh_site
 
 from gsched.config.settings import DaemonSettings
@@ -82,7 +82,7 @@ class SimHarness:
     def __init__(self) -> None:
         queue = [*WAITING, ("d1", 1)]
         jobs = [job(i, gpus, 1, i, name=name) for i, (name, gpus) in enumerate(queue, 1)]
-        self.sim = SimBackend("c", nodes(), jobs)
+        self.sim = SimBackend(*simulated(jobs))
         for _ in WAITING:
             self.sim.advance()
         self.backend: Backend = self.sim

@@ -6,6 +6,7 @@ import inspect
 import json
 from collections.abc import Iterator
 
+import click
 import pytest
 from support.json_shape import block
 from support.site import GSCHED, Site, fresh_site
@@ -28,6 +29,7 @@ COMMANDS = (
     ("predict", "train"),
     ("predict", "job", "3"),
     ("policy", "list"),
+    ("policy", "show", "edf"),
     ("daemon", "once"),
     ("daemon", "status"),
     ("daemon", "audit"),
@@ -75,7 +77,7 @@ def _help(words: tuple[str, ...]) -> str:
     command = cli
     with command.make_context("gsched", [], resilient_parsing=True) as context:
         for word in words:
-            if word == "3" or word.startswith("-"):
+            if word.startswith("-") or not isinstance(command, click.Group):
                 break
             found = command.get_command(context, word)
             assert found is not None

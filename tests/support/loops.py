@@ -31,7 +31,7 @@ from gsched.policy.qssf import Qssf
 from gsched.sim.backend import SimBackend
 from gsched.slurm.records import SlurmConfig
 from support.requests import MemoryRequests
-from support.sim import TruePredictor, job, nodes
+from support.sim import TruePredictor, job, simulated
 
 JOBS = [job(1, duration_s=400, name="secret"), job(2, duration_s=5)]
 
@@ -55,7 +55,7 @@ class Daemon:
     """
 
     def __init__(self, folder: Path, acting: bool, watchdog_s: float = 0.0) -> None:
-        self.backend = SimBackend("c", nodes(), JOBS)
+        self.backend = SimBackend(*simulated(JOBS))
         self.backend.advance()
         self.config: dict[str, str] = {}
         self.fresh: Callable[[], Predictor | None] = lambda: None

@@ -11,8 +11,8 @@ from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.round import RoundRunner
 from gsched.model.journal import ChangeState
 from gsched.policy.qssf import Qssf
-from gsched.sim.backend import SimBackend, SimJob
-from support.sim import TruePredictor, job, nodes
+from gsched.sim.backend import SimBackend
+from support.sim import SimJob, TruePredictor, job, simulated
 
 _round_numbers = itertools.count()
 
@@ -25,7 +25,7 @@ class KilledError(BaseException):
 
 
 def backend_with(jobs: Sequence[SimJob]) -> SimBackend:
-    backend = SimBackend("c", nodes(), jobs)
+    backend = SimBackend(*simulated(jobs))
     backend.advance()
     return backend
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from gsched.model.cluster import NodeView
+import numpy as np
+
 from gsched.model.job import (
     CountRange,
     Exclusion,
@@ -16,7 +18,19 @@ from gsched.model.job import (
     PredictionKind,
     Request,
 )
-from gsched.sim.backend import SimJob
+from gsched.sim.backend import SimBackend
+from gsched.sim.cluster import SimCluster
+from gsched.sim.jobs import SimJobs
+from gsched.sim.rules import SimRules
+from support.sim_jobs import sim_jobs
+
+
+@dataclass(frozen=True, slots=True)
+class SimJob:
+    """A job to be simulated: what a policy sees of it, and its true run time in seconds."""
+
+    view: JobView
+    duration_s: int
 
 
 def job(
@@ -49,10 +63,27 @@ def job(
     return SimJob(view, duration_s)
 
 
-def nodes(count: int = 1, gpus: int = 8) -> list[NodeView]:
-    return [
-        NodeView(f"n{i}", "idle", (), 64, 2**39, (("a100", gpus),), ("gpu",)) for i in range(count)
-    ]
+def simulated(
+    jobs: Iterable[SimJob], num_nodes: int = 1, gpus: int = 8
+) -> tuple[SimJobs, SimCluster, SimRules, Sequence[JobView]]:
+    """What a SimBackend is made of: these jobs on equal nodes, as plain as can be."""
+    ordered = sorted(jobs, key=lambda j: (j.view.first_submit, j.view.key.job_id))
+    views = [j.view for j in ordered]
+    columns = sim_jobs(
+        [v.first_submit for v in views],
+        [j.duration_s for j in ordered],
+        origin=0,
+        num_gpus=[v.request.gpus.minimum for v in views],
+        num_nodes=[v.request.nodes.minimum for v in views],
+    )
+    return columns, SimCluster.uniform({"gpu": num_nodes}, gpus), SimRules(), views
+
+
+def started(backend: SimBackend) -> dict[JobKey, int]:
+    """When each job started for the first time (epoch seconds), as far as they have."""
+    result = backend.result("")
+    rows = np.flatnonzero(~np.isnan(result.start_s))
+    return {backend.records[row].key: int(result.start_s[row]) + result.jobs.origin for row in rows}
 
 
 class TruePredictor:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from gsched_cli.options import json_option
 from gsched_cli.output import emit_json, emit_table
-
-if TYPE_CHECKING:
-    from gsched.policy.registry import PolicyInfo
 
 
 @click.group()
@@ -26,10 +21,17 @@ def policy() -> None:
 @policy.command(name="list")
 @json_option
 def list_(as_json: bool) -> None:
-    """List the policies: what they order by, what they need, and their knobs.
+    """List the policies, and where each one stands.
 
-    ORDER says what the order depends on: the job alone (static), the clock too (time) or the other
-    jobs as well (state). The setting daemon.policy chooses one, daemon.knobs sets its knobs.
+    OBJECTIVE is what a policy is after; USE is how jobs use GPUs; METHOD is how it decides. ORDER
+    says what its order depends on: the job alone (static), the clock too (time) or the other jobs
+    as well (state). NEEDS is what must be there: a history of jobs to predict from, jobs that save
+    checkpoints, an oracle that knows the true run times. RUNS says whether it can run live, or in
+    the simulator alone. EVIDENCE is the size of the largest physical cluster on which its source
+    shows it: S up to 30 GPUs, M up to 60, L up to 120, XL more.
+
+    The setting daemon.policy chooses one, daemon.knobs sets its knobs; `gsched policy show` has
+    both in words.
 
     \b
     Example:
@@ -38,52 +40,41 @@ def list_(as_json: bool) -> None:
     \b
     JSON:
       policies
-      policies[]: name, summary, order, requires, needs_prediction, knobs, origin, problem
+      policies[]: name, summary, objective, resource_use, method, order, requires, needs,
+        needs_prediction, live, evidence, source, knobs, origin, description, problem
     """
     from gsched.policy.registry import describe_all
+    from gsched_cli.policy_rows import LIST_HEADINGS, document, list_row
 
     policies = describe_all()
     if as_json:
-        emit_json({"policies": [_document(info) for info in policies]})
+        emit_json({"policies": [document(info) for info in policies]})
         return
-    emit_table(
-        ["POLICY", "ORDER", "NEEDS", "KNOBS", "SUMMARY"],
-        [
-            (
-                info.name,
-                info.order_kind.value if info.order_kind else "-",
-                ", ".join(_needs(info)) or "-",
-                ", ".join(f"{knob.name}={knob.default:g}" for knob in info.knobs) or "-",
-                info.problem or info.summary,
-            )
-            for info in policies
-        ],
-    )
+    emit_table(LIST_HEADINGS, [list_row(info) for info in policies])
 
 
-def _needs(info: PolicyInfo) -> list[str]:
-    needs = [capability.value for capability in info.requires]
-    return [*needs, "prediction"] if info.needs_prediction else needs
+@policy.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show one policy: what it does, where it comes from, and its knobs.
 
+    \b
+    Example:
+      gsched policy show tiresias
 
-def _document(info: PolicyInfo) -> dict[str, Any]:
-    return {
-        "name": info.name,
-        "summary": info.summary,
-        "order": info.order_kind.value if info.order_kind else None,
-        "requires": [capability.value for capability in info.requires],
-        "needs_prediction": info.needs_prediction,
-        "knobs": [
-            {
-                "name": knob.name,
-                "default": knob.default,
-                "minimum": knob.minimum,
-                "maximum": knob.maximum,
-                "unit": knob.unit,
-                "help": knob.help,
-            }
-            for knob in info.knobs
-        ],
-        "origin": info.origin,
-        "problem": info.problem or None,
-    }
+    \b
+    JSON:
+      name, summary, objective, resource_use, method, order, requires, needs,
+        needs_prediction, live, evidence, source, knobs, origin, description, problem
+      knobs[]: name, default, minimum, maximum, unit, help
+    """
+    from gsched.policy.registry import describe
+    from gsched_cli.policy_rows import document, lines
+
+    info = describe(name)
+    if as_json:
+        emit_json(document(info))
+        return
+    for line in lines(info):
+        click.echo(line)

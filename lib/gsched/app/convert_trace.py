@@ -40,7 +40,7 @@ def convert_files(
         raise UsageError("standard input can be read once only")
     seen: dict[str, Any] = {}
     reports = []
-    with ending_by_signals(), _writing(output, force) as write:
+    with ending_by_signals(), writing(output, force) as write:
         counts_gpus = options.counts_gpus(files)
         for name in in_reading_order(options.format, files):
             chunks = _chunks(name, options.for_file(name, seen, counts_gpus), options.format)
@@ -59,12 +59,13 @@ def export_history(
         known = ", ".join(history.clusters())
         raise DataError(f"the history has no cluster {cluster!r}", known and f"it has {known}")
     chunks = (map(_whole_chunk, (part, _merged(part))) for part in history.export(cluster))
-    with ending_by_signals(), _writing(output, force) as write:
+    with ending_by_signals(), writing(output, force) as write:
         return ImportReport((_written("history", chunks, write, told),))
 
 
 @contextmanager
-def _writing(output: str, force: bool) -> Iterator[Write]:
+def writing(output: str, force: bool) -> Iterator[Write]:
+    """A function that adds attempts to `output` (``-``: CSV on standard output)."""
     if output != STDOUT:
         with writing_attempts(Path(output), replace=force) as write:
             yield write

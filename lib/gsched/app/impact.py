@@ -22,10 +22,6 @@ from gsched.app.impact_arms import (
 )
 from gsched.app.impact_bounds import Bounds, bounds_of, waited_so_far
 from gsched.app.impact_statistics import (
-    CONFIDENCE,
-    MIN_DAYS,
-    RESAMPLES,
-    SEED,
     Difference,
     compare,
     days_of,
@@ -37,6 +33,7 @@ from gsched.errors import UsageError
 from gsched.model.impact import JournalSums, MovedJob
 from gsched.model.journal import DaemonSpan
 from gsched.model.times import DAY_S
+from gsched.resampling import CONFIDENCE, MIN_DAYS, RESAMPLES, SEED
 from gsched_sql import History
 
 Control = Literal["time", "partitions"]

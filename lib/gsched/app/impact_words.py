@@ -7,8 +7,9 @@ from typing import Any
 
 from gsched.app.impact import ImpactReport, a_day
 from gsched.app.impact_arms import Arm
-from gsched.app.impact_statistics import CONFIDENCE, MIN_DAYS, RESAMPLES, Difference
+from gsched.app.impact_statistics import Difference
 from gsched.explain.words import count, moment, percent, short_time
+from gsched.resampling import CONFIDENCE, MIN_DAYS, RESAMPLES
 
 Row = tuple[str, ...]
 """A figure: its name, and the columns of HEADINGS."""

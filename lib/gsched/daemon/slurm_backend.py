@@ -113,7 +113,7 @@ class SlurmBackend:
         look, as_of = self.last_look, self._clock()
         delta = self._book.update(look, standing, self.rules, as_of)
         views = [seen.view for seen in self._book.jobs.values()]
-        self._table = JobTable.from_views(views, self._table)
+        before, self._table = self._table, JobTable.from_views(views, self._table)
         self._seq += 1
         return ClusterState(
             cluster=self.cluster,
@@ -125,6 +125,7 @@ class SlurmBackend:
             jobs=self._table,
             changed=delta,
             requests=tuple([v.key for v in views if _awaits_answer(v)]),
+            ended=before.no_longer_holding(self._table) if before else (),
         )
 
     def is_control(self, view: JobView) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gsched.explain.order_reasons import order_reason
 from gsched.explain.slurm_reasons import explain_reason
 from gsched.explain.words import short_time
 from gsched.model.decision import LAST_ORDER_STANDS
@@ -57,6 +58,9 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
     if code == "clear":
         because = params.get("because")
         return "taken back" + (f": {because}" if because else "")
+    in_order = order_reason(code, params)
+    if in_order is not None:
+        return in_order
     details = ", ".join(f"{k} {_number(v)}" for k, v in params.items())
     return f"{code} ({details})" if details else code
 

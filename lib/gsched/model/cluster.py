@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gsched.model.job import JobKey, JobState
+from gsched.model.job import JobKey, JobState, JobView
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import JobTable
@@ -98,7 +98,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What a policy decides on. `seq` grows by one with each snapshot of a backend."""
+    """What a policy decides on. `seq` grows by one with each snapshot of a backend.
+
+    `ended` are jobs that have held GPUs since the snapshot before and hold none now, as far as the
+    backend knows them; those that were requeued are among them.
+    """
 
     cluster: str
     as_of: int
@@ -109,3 +113,4 @@ class ClusterState:
     jobs: JobTable
     changed: Delta = Delta()
     requests: tuple[JobKey, ...] = ()  # jobs whose users wait for an answer (deadline, placement)
+    ended: tuple[JobView, ...] = ()

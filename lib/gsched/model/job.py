@@ -57,6 +57,9 @@ _TERMINAL = frozenset(
 )
 
 
+_HOLD_GPUS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING})
+
+
 @dataclass(frozen=True, slots=True)
 class JobKey:
     """One *logical* job, all its attempts together.
@@ -292,6 +295,7 @@ class Capability(enum.Enum):
     POWER = "power"
     ADMIT = "admit"
     TUNE = "tune"
+    ORACLE = "oracle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +345,11 @@ class JobView:
     def exclusion(self, capability: Capability) -> Exclusion | None:
         """The first reason why `capability` must leave this job alone, or None."""
         return next((e for e in self.exclusions if e.capability is capability), None)
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether it holds what it was given: it runs, is suspended, or is being cleaned up."""
+        return self.state in _HOLD_GPUS
 
     def prediction(self, kind: PredictionKind) -> Prediction | None:
         """The prediction of `kind`, or None when nothing is predicted."""

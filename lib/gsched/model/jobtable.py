@@ -28,6 +28,7 @@ class JobTable:
     arithmetic of a policy needs. Missing floats are NaN. `predicted_duration_s` is the mean, made
     by the rule `prediction_source` ('' = no prediction) from `similar_jobs` past jobs. `tie` rises
     with the first submit and then with the key: it tells apart jobs that are equal otherwise.
+    `deadline` is an epoch time, `tenant` the place of the job's tenant in `tenants`.
     """
 
     keys: tuple[JobKey, ...]
@@ -45,6 +46,10 @@ class JobTable:
     prediction_source: TextColumn
     similar_jobs: IntColumn
     tie: IntColumn
+    attained_gpu_s: FloatColumn
+    deadline: FloatColumn
+    tenant: IntColumn
+    tenants: tuple[str, ...]
     _key_parts: IntColumn = field(repr=False)  # a row of numbers a job
     _row: dict[JobKey, int] = field(repr=False)
 
@@ -60,10 +65,18 @@ class JobTable:
         columns = _columns(rows) if before is None else _updated_columns(rows, before)
         keys = tuple([v.key for v in rows])
         columns["tie"] = _tie(columns["first_submit"], keys, columns["_key_parts"])
+        names = [v.tenant for v in rows]
+        tenants = tuple(sorted(set(names)))
+        code = {name: number for number, name in enumerate(tenants)}
+        columns["tenant"] = _ints(map(code.__getitem__, names))
         for column in columns.values():
             column.flags.writeable = False
         return cls(
-            keys=keys, views=rows, _row={key: row for row, key in enumerate(keys)}, **columns
+            keys=keys,
+            views=rows,
+            tenants=tenants,
+            _row={key: row for row, key in enumerate(keys)},
+            **columns,
         )
 
     def with_predictions(self, views: Sequence[JobView]) -> JobTable:
@@ -78,11 +91,13 @@ class JobTable:
         chosen = rows.tolist()
         keys = tuple([self.keys[row] for row in chosen])
         columns = {f.name: getattr(self, f.name)[rows] for f in fields(self) if _is_column(f.name)}
+        present, columns["tenant"] = np.unique(columns["tenant"], return_inverse=True)
         for column in columns.values():
             column.flags.writeable = False
         return JobTable(
             keys=keys,
             views=tuple([self.views[row] for row in chosen]),
+            tenants=tuple([self.tenants[number] for number in present.tolist()]),
             _row={key: row for row, key in enumerate(keys)},
             **columns,
         )
@@ -101,6 +116,19 @@ class JobTable:
         """The whole record of `key`. Raises KeyError when the job is not in the table."""
         return self.views[self._row[key]]
 
+    def holders(self) -> list[JobView]:
+        """The records of jobs that hold GPUs or other resources now."""
+        rows = np.flatnonzero(~self.pending).tolist()
+        return [view for view in (self.views[row] for row in rows) if view.holds_gpus]
+
+    def no_longer_holding(self, now: JobTable) -> tuple[JobView, ...]:
+        """The records of `holders` that hold nothing any more in the later table `now`."""
+        if now is self:
+            return ()
+        return tuple(
+            [v for v in self.holders() if not (v.key in now and now.view(v.key).holds_gpus)]
+        )
+
     def select(self, mask: BoolColumn) -> IntColumn:
         """Row numbers where `mask` holds, rising."""
         return np.flatnonzero(mask).astype(np.int64)
@@ -117,7 +145,7 @@ def waiting_since(view: JobView) -> int | None:
 
 
 def _is_column(name: str) -> bool:
-    return name not in {"keys", "views", "_row"}
+    return name not in {"keys", "views", "tenants", "_row"}
 
 
 def _floats(values: Iterable[float | None]) -> FloatColumn:
@@ -133,7 +161,7 @@ def _bools(values: Iterable[bool]) -> BoolColumn:
 
 
 def _columns(rows: Sequence[JobView]) -> dict[str, Any]:
-    """All columns but `tie`, from the records."""
+    """All columns but those that depend on the other jobs, from the records."""
     pending = _bools(v.state is JobState.PENDING for v in rows)
     free = _bools(not v.exclusions or v.exclusion(Capability.REORDER) is None for v in rows)
     return {
@@ -146,6 +174,8 @@ def _columns(rows: Sequence[JobView]) -> dict[str, Any]:
         "first_submit": _ints(v.first_submit for v in rows),
         "waiting_since": _floats(waiting_since(v) for v in rows),
         "time_limit_s": _floats(v.time_limit_s for v in rows),
+        "attained_gpu_s": _floats(v.attained_gpu_s for v in rows),
+        "deadline": _floats(v.wants.deadline for v in rows),
         **_prediction_columns(rows),
         "_key_parts": np.array([_parts(v.key) for v in rows], dtype=np.int64).reshape(-1, 4),
     }

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability
+from gsched.policy.axes import Axes
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, JobTable
+    from gsched.policy.order_form import OrderForm
 
 
 class OrderKind(enum.Enum):
@@ -45,10 +47,15 @@ class KnobSpec:
 
 
 class Policy(ABC):
-    """Base of all policies. Subclasses set the class attributes and implement two methods."""
+    """Base of all policies. Subclasses set the class attributes and implement `decide`.
+
+    A STATIC one implements `static_key`, one whose order has a closed form `order_form`. Where
+    `axes` is None, as plugins may have it, nobody has said where the policy stands.
+    """
 
     name: str
     summary: str
+    axes: Axes | None = None
     requires: frozenset[Capability]
     order_kind: OrderKind
     needs_prediction: bool = False
@@ -69,9 +76,24 @@ class Policy(ABC):
                 )
         self.knob_values = {spec.name: knobs.get(spec.name, spec.default) for spec in self.knobs}
 
-    @abstractmethod
     def static_key(self, jobs: JobTable) -> FloatColumn:
-        """One value a job, smaller first; what a STATIC policy orders by."""
+        """One value a job, smaller first, NaN for none: what a STATIC policy orders by.
+
+        Raises NotImplementedError where the policy is of another kind.
+        """
+        raise NotImplementedError(f"the order of {self.name} is not static")
+
+    def order_form(self, jobs: JobTable) -> OrderForm | None:
+        """The order of `jobs` in closed form, None where it has none.
+
+        The live `decide` and the simulator's compiled loops evaluate the same form. Here that of a
+        STATIC policy: its keys, and the median for jobs that have none.
+        """
+        from gsched.policy.order_form import OrderForm, filled_by_median
+
+        if self.order_kind is not OrderKind.STATIC:
+            return None
+        return OrderForm.static(filled_by_median(self.static_key(jobs)))
 
     @abstractmethod
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:

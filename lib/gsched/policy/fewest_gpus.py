@@ -5,44 +5,33 @@ It shows how much of a gain comes from the GPU count alone, without any predicti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability
-from gsched.policy.base import OrderKind, Policy
-from gsched.policy.ranking import SPAN_OCTAVES, job_sizes, rank_by_magnitude, reasons_by_queue
+from gsched.policy.axes import Axes, Evidence, Method, Objective
+from gsched.policy.keyed import KeyedPolicy
+from gsched.policy.ranking import job_sizes
 
 if TYPE_CHECKING:
-    from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
-    from gsched.model.ranks import RankTable
+    from gsched.model.jobtable import FloatColumn, JobTable
+    from gsched.model.ranks import RankTable, ReasonGroup
 
 
-class FewestGpus(Policy):
+class FewestGpus(KeyedPolicy):
     """Fewest requested GPUs first; CPUs in the queue of jobs without GPUs."""
 
     name = "fewest-gpus"
     summary = "fewest requested GPUs first, no prediction (a control for qssf)"
+    axes = Axes(Objective.TIMING, Method.HEURISTIC, Evidence.SIMULATION, "a control of ours")
     requires = frozenset({Capability.REORDER})
-    order_kind = OrderKind.STATIC
-    knobs = (SPAN_OCTAVES,)
 
     def static_key(self, jobs: JobTable) -> FloatColumn:
         """Requested GPUs, or CPUs of a job without GPUs."""
         return job_sizes(jobs)
 
-    def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
-        """Rank and reason of every reorderable job; does not depend on `now`."""
-        from gsched.model.ranks import ReasonTable
+    def reason(self, queue: str, ranks: RankTable) -> ReasonGroup:
+        """The number."""
+        from gsched.model.ranks import ReasonGroup
 
-        del now
-        jobs = state.jobs
-        keys = self.static_key(jobs)
-        order, kept = rank_by_magnitude(jobs, keys, memory, self.knob_values["span_octaves"])
-        groups = reasons_by_queue(order, "fewest-gpus.size", _sizes)
-        return Decision(order, (), ReasonTable(jobs, tuple(groups)), kept)
-
-
-def _sizes(queue: str, ranks: RankTable) -> dict[str, IntColumn]:
-    return {f"num_{queue}s": ranks.key.astype("int64")}
+        sizes = ranks.key.astype("int64")
+        return ReasonGroup("fewest-gpus.size", ranks.rows, {f"num_{queue}s": sizes})

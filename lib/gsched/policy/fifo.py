@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability
-from gsched.policy.base import OrderKind, Policy
-from gsched.policy.ranking import order_queues, position_level, rank_queues, reasons_by_queue
+from gsched.policy.axes import Axes, Evidence, Method, Objective
+from gsched.policy.base import OrderKind
+from gsched.policy.formed import FormedPolicy, Seen
+from gsched.policy.order_form import OrderForm
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
-    from gsched.model.ranks import RankTable
+    from gsched.model.ranks import ReasonGroup
 
 
-class Fifo(Policy):
+class Fifo(FormedPolicy):
     """Earliest first submit first; a requeue does not send a job to the end.
 
     Times have no natural middle, so the level comes from the position and moves on as jobs leave.
@@ -24,6 +24,7 @@ class Fifo(Policy):
 
     name = "fifo"
     summary = "earliest first submission first"
+    axes = Axes(Objective.TIMING, Method.HEURISTIC, Evidence.XL, "textbook")
     requires = frozenset({Capability.REORDER})
     order_kind = OrderKind.STATE
 
@@ -31,23 +32,14 @@ class Fifo(Policy):
         """First submit time, epoch seconds."""
         return jobs.first_submit.astype(float)
 
-    def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
-        """Rank and reason of every reorderable job; needs no memory and no clock."""
-        import numpy as np
+    def order_form(self, jobs: JobTable) -> OrderForm:
+        """Keys that never change: the first submit times."""
+        return OrderForm.static(self.static_key(jobs))
 
-        from gsched.model.ranks import ReasonTable
+    def reasons(self, queue: str, rows: IntColumn, seen: Seen) -> Iterable[ReasonGroup]:
+        """The time."""
+        from gsched.model.ranks import ReasonGroup
 
-        del memory, now
-        jobs = state.jobs
-        keys = self.static_key(jobs)
-
-        def levels(_queue: str, ordered: FloatColumn) -> FloatColumn:
-            return position_level(np.arange(1, len(ordered) + 1), len(ordered))
-
-        order = rank_queues(jobs, keys, order_queues(jobs, keys), levels)
-        groups = reasons_by_queue(order, "fifo.first-submit", _submits)
-        return Decision(order, (), ReasonTable(jobs, tuple(groups)), {})
-
-
-def _submits(_queue: str, ranks: RankTable) -> dict[str, IntColumn]:
-    return {"first_submit": ranks.key.astype("int64")}
+        del queue
+        submits = seen.jobs.first_submit[rows]
+        yield ReasonGroup("fifo.first-submit", rows, {"first_submit": submits})

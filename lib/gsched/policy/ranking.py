@@ -16,7 +16,7 @@ from gsched.policy.base import KnobSpec
 
 if TYPE_CHECKING:  # `policy list` reads this module and needs no numpy
     from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
-    from gsched.model.ranks import RankTable, ReasonGroup
+    from gsched.model.ranks import RankTable
 
 MEMORY_VERSION = 1
 
@@ -100,19 +100,6 @@ def rank_by_magnitude(
     kept: dict[str, JsonValue] = {**references}
     order = rank_queues(jobs, keys, queues, levels)
     return order, {"version": MEMORY_VERSION, "reference": kept}
-
-
-def reasons_by_queue(
-    order: RankTable, code: str, params: Callable[[str, RankTable], Mapping[str, Any]]
-) -> list[ReasonGroup]:
-    """One group of reasons a queue; `code` with the queue in it, `params` (queue, its ranks)."""
-    from gsched.model.ranks import ReasonGroup
-
-    groups = []
-    for number, queue in enumerate(QUEUES):
-        ranks = order.take(order.queue == number)
-        groups.append(ReasonGroup(code.format(queue=queue), ranks.rows, params(queue, ranks)))
-    return groups
 
 
 def magnitude_level(keys: FloatColumn, reference: float, span_octaves: float) -> FloatColumn:

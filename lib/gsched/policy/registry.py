@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gsched.errors import ConfigError
 from gsched.model.job import Capability
+from gsched.policy.axes import Axes
 from gsched.policy.base import KnobSpec, OrderKind, Policy
 from gsched.policy.scoped import Scoped
 
@@ -20,6 +22,18 @@ POLICIES: dict[str, str] = {
     "qssf": "gsched.policy.qssf:Qssf",
     "fifo": "gsched.policy.fifo:Fifo",
     "fewest-gpus": "gsched.policy.fewest_gpus:FewestGpus",
+    "sjf": "gsched.policy.sjf:Sjf",
+    "srtf": "gsched.policy.srtf:Srtf",
+    "edf": "gsched.policy.edf:Edf",
+    "multifactor": "gsched.policy.multifactor:Multifactor",
+    "fair-tree": "gsched.policy.fair_tree:FairTree",
+    "yarn-cs": "gsched.policy.yarn_cs:YarnCs",
+    "tiresias": "gsched.policy.tiresias:Tiresias",
+    "tiresias-l": "gsched.policy.tiresias_l:TiresiasL",
+    "themis": "gsched.policy.themis:Themis",
+    "gandiva-fair": "gsched.policy.gandiva_fair:GandivaFair",
+    "allox": "gsched.policy.allox:Allox",
+    "optimus": "gsched.policy.optimus:Optimus",
 }
 """Name → ``module:Class`` of the policies that gsched brings along."""
 
@@ -33,8 +47,8 @@ _KNOBS_HINT = "see `gsched policy list --json` for knobs and bounds"
 class PolicyInfo:
     """What ``gsched policy list`` says of one policy.
 
-    `origin` is the module it comes from. A plugin that cannot be loaded has `problem` set and
-    nothing else to tell.
+    `origin` is the module it comes from, `description` what that says of itself. A plugin that
+    cannot be loaded has `problem` set and nothing else to tell.
     """
 
     name: str
@@ -44,7 +58,24 @@ class PolicyInfo:
     needs_prediction: bool
     knobs: tuple[KnobSpec, ...]
     origin: str
+    axes: Axes | None = None
+    description: str = ""
     problem: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What has to be there: a history of jobs, jobs that save checkpoints, an oracle."""
+        needs = {
+            "history": self.needs_prediction,
+            "checkpoint": Capability.PREEMPT in self.requires,
+            "oracle": Capability.ORACLE in self.requires,
+        }
+        return tuple(need for need, is_needed in needs.items() if is_needed)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it could run on a live cluster, not in the simulator alone."""
+        return not self.problem and Capability.ORACLE not in self.requires
 
 
 def load(name: str, **knobs: float) -> Policy:
@@ -91,8 +122,14 @@ def check(policy: Policy, capabilities: Collection[Capability]) -> None:
     if missing:
         raise ConfigError(
             f"policy {policy.name} needs {', '.join(missing)}, which this cluster does not offer",
-            "choose another policy: `gsched policy list` shows what each one needs",
+            "choose another policy: `gsched policy list` shows what each one needs"
+            + ("; what needs an oracle runs in `gsched sim` alone" if "oracle" in missing else ""),
         )
+
+
+def describe(name: str) -> PolicyInfo:
+    """One policy. Raises ConfigError for an unknown name or a broken plugin."""
+    return _describe(name, _find(name))
 
 
 def describe_all() -> tuple[PolicyInfo, ...]:
@@ -146,6 +183,9 @@ def _as_policy(name: str, found: object) -> type[Policy]:
         raise ConfigError(f"policy {name} is not a subclass of gsched.policy.base.Policy")
     told = {"name": str, "summary": str, "requires": frozenset, "order_kind": OrderKind}
     missing = [what for what, kind in told.items() if not isinstance(getattr(found, what, 0), kind)]
+    is_static = getattr(found, "order_kind", None) is OrderKind.STATIC
+    if is_static and found.static_key is Policy.static_key:
+        missing.append("static_key")
     if missing or inspect.isabstract(found):
         what = ", ".join(missing or sorted(found.__abstractmethods__))
         raise ConfigError(f"policy {name} lacks {what}", _PLUGIN_HINT)
@@ -161,8 +201,10 @@ def _describe(name: str, policy: type[Policy]) -> PolicyInfo:
         needs_prediction=policy.needs_prediction,
         knobs=policy.knobs,
         origin=policy.__module__,
+        axes=policy.axes,
+        description=inspect.getdoc(sys.modules[policy.__module__]) or "",
     )
 
 
 def _unusable(entry: EntryPoint, problem: str) -> PolicyInfo:
-    return PolicyInfo(entry.name, "", None, (), False, (), entry.value, problem)
+    return PolicyInfo(entry.name, "", None, (), False, (), entry.value, problem=problem)

@@ -13,6 +13,7 @@ from gsched.policy.base import OrderKind, Policy
 if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, IntColumn, JobTable
     from gsched.model.ranks import RankTable, ReasonGroup, ReasonTable
+    from gsched.policy.order_form import OrderForm
 
 MEMORY_VERSION = 1
 
@@ -68,6 +69,11 @@ class Scoped(Policy):
             keys[rows] = policy.static_key(jobs.take(rows))
         return keys
 
+    def order_form(self, jobs: JobTable) -> OrderForm | None:
+        """None: the keys of several policies have nothing in common."""
+        del jobs
+        return None
+
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
         """The decisions of all policies in one."""
         from gsched.model.ranks import ReasonTable
@@ -78,7 +84,8 @@ class Scoped(Policy):
         answers = []
         for number, policy in enumerate(self.policies):
             rows = jobs.select(whose == number)
-            own = _restricted(state, jobs.take(rows))
+            ended = tuple(v for v in state.ended if self._numbers(v.partitions) == {number})
+            own = replace(_restricted(state, jobs.take(rows)), ended=ended)
             decision = policy.decide(own, memories.get(policy.name, {}), now)
             answers.append(_Answer(policy, rows, own.jobs, decision))
         groups = [group for answer in answers for group in _groups(answer)]

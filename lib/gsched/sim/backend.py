@@ -1,157 +1,215 @@
 """A simulated cluster behind the same port as the live one.
 
-Minimal and exact: whole GPUs on nodes, gang scheduling, no preemption, and, as Slurm's main
-scheduler without backfill does it, the first job in the order that does not fit blocks the rest.
+It lies over the state that the compiled loops work on and moves it by their own steps, one moment
+at a time. The order is carried out exactly: jobs of one level are told apart by their position.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gsched.engine.ports import Plan
-from gsched.model.cluster import ClusterState, Delta, NodeView
-from gsched.model.decision import Decision
-from gsched.model.job import Allocation, Capability, JobKey, JobState, JobView
-from gsched.model.jobtable import JobTable
+from gsched.model.cluster import ClusterState, Delta
+from gsched.model.decision import Decision, Grant, Renew, Revoke
+from gsched.model.job import Capability, JobKey, JobState, JobView
+from gsched.model.jobtable import IntColumn
 from gsched.model.journal import Change, Outcome, Readback, Standing
 from gsched.model.ranks import RankTable
+from gsched.policy.order_form import Discipline, Misfit, OrderForm
+from gsched.sim.cluster import SimCluster
+from gsched.sim.core.build import make_sim, with_more_room
+from gsched.sim.core.ordered_loop import result_of
+from gsched.sim.core.queues import renew_keys
+from gsched.sim.core.recording import sample_until, samples_due
+from gsched.sim.core.state import RUNNING, WAITING
+from gsched.sim.core.steps import advance, next_event_s, preempt, schedule, start_if_fits
+from gsched.sim.jobs import SimJobs
+from gsched.sim.result import SimResult
+from gsched.sim.rules import Scheduler, SimRules
+from gsched.sim.sight import Sight
 
 CHANNEL = "sim-priority"
-_POINTS = 1_000_000  # a level of 1.0 in priority points
+_LEVEL_POINTS = 2**40  # of a level of 1.0
+_TIE_POINTS = 2**20  # of one point of a level: room for jobs that have the same
 
-
-@dataclass(frozen=True, slots=True)
-class SimJob:
-    """A job to be simulated: what a policy sees of it, and its true run time in seconds."""
-
-    view: JobView
-    duration_s: int
+CAPABILITIES = frozenset({Capability.REORDER, Capability.PREEMPT, Capability.ORACLE})
+"""What a simulation can do for a policy."""
 
 
 class SimBackend:
-    """Implements ``gsched.engine.ports.Backend`` on virtual time (`now`, epoch seconds)."""
+    """Implements ``gsched.engine.ports.Backend`` on virtual time.
 
-    capabilities = frozenset({Capability.REORDER})
+    Jobs start by their order, and `misfit` says what follows on one that does not fit; with
+    `by_grant` they start by ``Grant`` alone. A ``Revoke`` takes a job's GPUs away. `records` are
+    the jobs as policies see them, by row; each must fit on its pool.
+    """
 
-    def __init__(self, cluster: str, nodes: Sequence[NodeView], jobs: Iterable[SimJob]) -> None:
-        """Raises ValueError for a job that can never fit on `nodes`."""
-        self.cluster = cluster
-        self.now = 0
-        self._nodes = {n.name: n for n in nodes}
-        self._free = {n.name: n.num_gpus for n in nodes}
-        self._jobs = {j.view.key: j for j in jobs}
-        self._arrivals = sorted(self._jobs.values(), key=lambda j: (j.view.first_submit, _id(j)))
-        self._arrived = 0
-        self._pending: dict[JobKey, int] = {}  # → priority
-        self._running: dict[JobKey, Allocation] = {}
-        self._running_views: dict[JobKey, JobView] = {}
-        self._ends: list[tuple[int, tuple[int, ...], JobKey]] = []
+    capabilities = CAPABILITIES
+
+    def __init__(
+        self,
+        jobs: SimJobs,
+        cluster: SimCluster,
+        rules: SimRules,
+        records: Sequence[JobView],
+        misfit: Misfit = Misfit.BLOCK,
+        by_grant: bool = False,
+    ) -> None:
+        self.cluster = jobs.cluster
+        if rules.scheduler is Scheduler.SLURM:
+            self.capabilities = CAPABILITIES - {Capability.PREEMPT}
+        self._jobs, self._cluster, self._rules = jobs, cluster, rules
+        self._by_grant = by_grant and Capability.PREEMPT in self.capabilities
+        form = OrderForm.static(np.zeros(len(jobs)), Discipline(misfit=misfit))
+        self._sim = make_sim(jobs, cluster, form, rules)
+        self.records = records
+        self._sight = Sight(cluster, records, jobs.origin, leases=self._by_grant)
+        self._priority = np.zeros(len(jobs), dtype=np.int64)
+        self._shown: Mapping[JobKey, int] = {}  # the priorities that the last look showed
+        self._rows: dict[JobKey, int] = {}  # of the jobs that the last look showed
+        self._shown_at = 0
         self._seq = 0
         self._last: Mapping[JobKey, JobState] = {}
-        self._shown: Mapping[JobKey, int] = {}  # the priorities that the last look showed
-        self._shown_at = 0
-        self._shown_nodes: tuple[NodeView, ...] = ()
-        self._table = JobTable.from_views([])
-        self.start_times: dict[JobKey, int] = {}
-        for job in self._arrivals:
-            if self._placement(job.view, {n.name: n.num_gpus for n in nodes}) is None:
-                raise ValueError(f"job {job.view.key.slurm_id} can never fit on this cluster")
 
     # -- time -------------------------------------------------------------------------------
 
-    def advance(self) -> bool:
-        """Go to the next arrival or end. False when nothing is left to happen."""
-        times = [self._ends[0][0]] if self._ends else []
-        if self._arrived < len(self._arrivals):
-            times.append(self._arrivals[self._arrived].view.first_submit)
-        if not times:
+    @property
+    def time(self) -> float:
+        """Epoch seconds, with what there is behind the point."""
+        return self._time_s + self._jobs.origin
+
+    @property
+    def now(self) -> int:
+        """Epoch seconds, whole ones as policies know them."""
+        return int(np.floor(self.time))
+
+    @property
+    def next_event(self) -> float:
+        """When something happens next (epoch seconds), infinite for never."""
+        return float(next_event_s(self._sim)) + self._jobs.origin
+
+    @property
+    def open_jobs(self) -> int:
+        """How many jobs may still end."""
+        return int(self._sim.now[0]["open_jobs"])
+
+    @property
+    def ended(self) -> int:
+        """How many jobs never run again."""
+        return len(self._jobs) - self.open_jobs
+
+    @property
+    def moves(self) -> int:
+        """How many jobs have come, started or ended so far, over all attempts."""
+        phases = self._sim.now[0]
+        return int(phases["next_job"] + phases["segments"] - phases["open_jobs"])
+
+    @property
+    def next_round(self) -> float:
+        """When the rules next let a policy decide: now, or at the next multiple of `round_s`."""
+        time_s, round_s = self._time_s, self._rules.round_s
+        if not round_s or time_s % round_s == 0:
+            return time_s + self._jobs.origin
+        return (time_s // round_s + 1) * round_s + self._jobs.origin
+
+    def advance(self, until: float = float("inf")) -> bool:
+        """Go to the next event, or to `until` where that is sooner. False when there is neither."""
+        at = min(self.next_event, until)
+        if at == float("inf"):
             return False
-        self.now = max(self.now, min(times))
-        while self._ends and self._ends[0][0] <= self.now:
-            _, _, key = heapq.heappop(self._ends)
-            self._release(self._running.pop(key))
-            del self._running_views[key]
-        while self._arrived < len(self._arrivals):
-            job = self._arrivals[self._arrived]
-            if job.view.first_submit > self.now:
-                break
-            self._pending[job.view.key] = 0
-            self._arrived += 1
+        time_s = at - self._jobs.origin
+        samples = samples_due(self._sim, time_s) + 2
+        segments = self._sim.now[0]["segments"] + len(self._sim.runners)
+        if self._sim.now[0]["samples"] + samples > len(self._sim.samples) or segments > len(
+            self._sim.segments
+        ):
+            self._sim = with_more_room(self._sim, samples)
+        sample_until(self._sim, time_s)
+        advance(self._sim, time_s)
         return True
 
     def start_jobs(self) -> list[JobKey]:
-        """Start pending jobs in order until one does not fit; returns the started ones."""
-        started = []
-        for key in self.pending_order():
-            job = self._jobs[key]
-            allocation = self._placement(job.view, self._free)
-            if allocation is None:
-                break
-            for node, gpus in zip(allocation.nodes, allocation.gpus, strict=True):
-                self._free[node] -= gpus
-            del self._pending[key]
-            self._running[key] = allocation
-            self._running_views[key] = replace(
-                job.view, state=JobState.RUNNING, allocation=allocation
-            )
-            self.start_times[key] = self.now
-            heapq.heappush(self._ends, (self.now + job.duration_s, _id(job), key))
-            started.append(key)
-        return started
+        """Start waiting jobs by their order and the discipline; returns the started ones."""
+        before = self._rows_in(RUNNING)
+        if not self._by_grant:
+            self._put_in_order()
+            schedule(self._sim, self._time_s)
+        return [self.records[row].key for row in np.setdiff1d(self._rows_in(RUNNING), before)]
+
+    def carry_out(self, decision: Decision) -> None:
+        """Do what was decided of leases: revoke first, then give, in the order of the ranks."""
+        given = []
+        for action in decision.actions:
+            row = self._rows.get(action.key)
+            if row is None:
+                continue
+            if isinstance(action, Revoke) and self._phase(row) == RUNNING:
+                preempt(self._sim, row, self._time_s)
+            elif isinstance(action, Grant | Renew):
+                rank = decision.order.get(action.key)
+                given.append((rank.position if rank else 0, row, action.length_s))
+        for _, row, length_s in sorted(given):
+            if self._phase(row) == WAITING and self._by_grant:
+                start_if_fits(self._sim, row, self._time_s)
+            if self._phase(row) == RUNNING:
+                self._sim.jobs[row]["leased_until_s"] = self._time_s + length_s
 
     def pending_order(self) -> list[JobKey]:
-        """Pending jobs as the scheduler would take them: priority, then submit time, then id."""
-        return sorted(
-            self._pending,
-            key=lambda k: (
-                -self._pending[k],
-                self._jobs[k].view.first_submit,
-                _id(self._jobs[k]),
-            ),
+        """Waiting jobs as they would be taken: by priority, then by row."""
+        return [self.records[row].key for row in self._waiting().tolist()]
+
+    def result(self, policy: str, interrupted: bool = False) -> SimResult:
+        """What has come of it so far."""
+        return result_of(
+            self._sim, self._jobs, self._cluster, self._rules, policy, "rounds", interrupted
         )
 
     # -- the port ---------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Note what is pending and running now."""
-        self._shown = dict(self._pending)
-        views = [*(self._jobs[key].view for key in self._pending), *self._running_views.values()]
-        self._table = JobTable.from_views(views, self._table)
+        """Note what waits and runs now."""
+        self._sight.look(self._sim)
+        views = self._sight.table.views
+        rows = self._sight.rows.tolist()
+        self._rows = dict(zip((v.key for v in views), rows, strict=True))
+        self._shown = {
+            view.key: int(self._priority[row])
+            for view, row in zip(views, rows, strict=True)
+            if view.state is JobState.PENDING
+        }
         self._shown_at = self.now
-        self._shown_nodes = tuple(
-            replace(n, gpus_used=n.num_gpus - self._free[name]) for name, n in self._nodes.items()
-        )
 
     def snapshot(self, standing: Mapping[tuple[JobKey, str], Standing]) -> ClusterState:
         """The state that the last look showed."""
         del standing  # tells other hands' values from ours; there is no other hand here
         self._seq += 1
-        before, self._last = self._last, {v.key: v.state for v in self._table.views}
+        table = self._sight.table
+        before, self._last = self._last, {v.key: v.state for v in table.views}
         return ClusterState(
             cluster=self.cluster,
             as_of=self._shown_at,
             seq=self._seq,
-            nodes=self._shown_nodes,
-            partitions=(),
+            nodes=self._sight.nodes,
+            partitions=self._sight.partitions,
             reservations=(),
-            jobs=self._table,
+            jobs=table,
             changed=Delta.between(before, self._last),
+            ended=self._sight.ended,
         )
 
     def looked_up(self, changes: Sequence[Change]) -> list[Readback]:
         """The priorities as the last look showed them."""
-        return _read(changes, self._shown)
+        return [
+            Readback(c.change_id, self._shown.get(c.key), c.key in self._shown) for c in changes
+        ]
 
     def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
         """Priorities that differ from the decided levels."""
         ranks = RankTable.of(decision.order, state.jobs)
-        wanted = np.rint(ranks.level * _POINTS).astype(np.int64).tolist()
         changes = []
-        for row, after in zip(ranks.rows.tolist(), wanted, strict=True):
+        for row, after in zip(ranks.rows.tolist(), _points(ranks).tolist(), strict=True):
             key = state.jobs.keys[row]
             before = self._shown[key]
             if after != before:
@@ -172,38 +230,58 @@ class SimBackend:
         """Set the priorities of jobs that still wait."""
         outcomes = []
         for change in changes:
-            waits = change.key in self._pending
+            waits = self._waits(change.key)
             if waits:
-                self._pending[change.key] = change.after
+                self._priority[self._rows[change.key]] = change.after
             outcomes.append(Outcome(change.change_id, waits, "" if waits else "not pending"))
         return outcomes
 
     def read_back(self, changes: Sequence[Change]) -> list[Readback]:
         """The priorities as they stand now."""
-        return _read(changes, self._pending)
+        answers = []
+        for change in changes:
+            waits = self._waits(change.key)
+            value = int(self._priority[self._rows[change.key]]) if waits else None
+            answers.append(Readback(change.change_id, value, waits))
+        return answers
 
-    # -- placement --------------------------------------------------------------------------
+    # -- rows -------------------------------------------------------------------------------
 
-    def _placement(self, view: JobView, free: Mapping[str, int]) -> Allocation | None:
-        """GPUs for all nodes of a job at once, best fit: the fullest nodes that still suffice."""
-        num_nodes = max(1, view.request.nodes.minimum)
-        per_node = -(-view.request.gpus.minimum // num_nodes)
-        fitting = sorted((gpus, name) for name, gpus in free.items() if gpus >= per_node)
-        if len(fitting) < num_nodes:
-            return None
-        chosen = tuple(name for _, name in fitting[:num_nodes])
-        return Allocation(chosen, (per_node,) * num_nodes, self.now)
+    @property
+    def _time_s(self) -> float:
+        return float(self._sim.now[0]["time_s"])
 
-    def _release(self, allocation: Allocation) -> None:
-        for node, gpus in zip(allocation.nodes, allocation.gpus, strict=True):
-            self._free[node] += gpus
+    def _phase(self, row: int) -> int:
+        return int(self._sim.jobs["phase"][row])
+
+    def _waits(self, key: JobKey) -> bool:
+        return key in self._rows and self._phase(self._rows[key]) == WAITING
+
+    def _rows_in(self, phase: int) -> IntColumn:
+        arrived = int(self._sim.now[0]["next_job"])
+        return np.flatnonzero(self._sim.jobs["phase"][:arrived] == phase)
+
+    def _put_in_order(self) -> None:
+        """The priorities as keys; a look at every pool, for what stands first may be another."""
+        rows = self._waiting()
+        self._sim.jobs["constant"][rows] = np.arange(len(rows))
+        for pool in range(len(self._sim.pools)):
+            renew_keys(self._sim, pool, self._time_s)
+        self._sim.pools["is_dirty"] = 1
+
+    def _waiting(self) -> IntColumn:
+        """Rows of the waiting jobs in their order."""
+        rows = self._rows_in(WAITING)
+        return rows[np.lexsort((rows, -self._priority[rows]))]
 
 
-def _read(changes: Sequence[Change], priorities: Mapping[JobKey, int]) -> list[Readback]:
-    return [Readback(c.change_id, priorities.get(c.key), c.key in priorities) for c in changes]
-
-
-def _id(job: SimJob) -> tuple[int, ...]:
-    key = job.view.key
-    parts = (key.job_id, key.array_task, key.het_offset)
-    return tuple(-1 if part is None else part for part in parts)
+def _points(ranks: RankTable) -> IntColumn:
+    """The level in points. Those of one level by position; a job that is alone there has the same
+    points whoever comes or leaves."""
+    points = np.rint(ranks.level * _LEVEL_POINTS).astype(np.int64)
+    ordered = np.lexsort((-ranks.position, points))
+    first = np.flatnonzero(np.diff(points[ordered], prepend=points[ordered][:1] - 1))
+    sizes = np.diff(first, append=len(ordered))
+    above = np.empty_like(points)
+    above[ordered] = np.arange(len(ordered)) - np.repeat(first, sizes)
+    return points * _TIE_POINTS + above

@@ -3,20 +3,67 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from gsched.engine.deciding import NO_RULES, RoundRules
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Predictor
 from gsched.engine.round import RoundRunner
-from gsched.model.job import JobKey
+from gsched.model.job import Capability, JobView, Prediction
+from gsched.model.progress import Progress, silent
 from gsched.policy.base import Policy
+from gsched.policy.order_form import Misfit
 from gsched.sim.backend import SimBackend
+from gsched.sim.cluster import SimCluster
+from gsched.sim.jobs import SimJobs
+from gsched.sim.result import SimResult
+from gsched.sim.rules import SimRules
+from gsched.sim.table import Records, job_table
+
+VAIN_WAKEUPS = 1000
+"""A policy that has woken so often, with nothing else to happen, and moved no job never will."""
+
+_ROUNDS_A_WORD = 256
+_NEVER = float("inf")
+
+
+def run_rounds(
+    jobs: SimJobs,
+    cluster: SimCluster,
+    policy: Policy,
+    rules: SimRules,
+    told: Progress = silent,
+) -> SimResult:
+    """What `policy` does when it decides at every event; see ``gsched.sim.run.simulate``.
+
+    Raises GschedError when the policy fails.
+    """
+    oracle = Capability.ORACLE in policy.requires
+    form = policy.order_form(job_table(jobs, cluster, oracle))
+    backend = SimBackend(
+        jobs,
+        cluster,
+        rules,
+        Records(jobs, cluster, oracle),
+        misfit=form.discipline.misfit if form else Misfit.BLOCK,
+        by_grant=form.discipline.preempts if form else Capability.PREEMPT in policy.requires,
+    )
+    interrupted = False
+    try:
+        replay(backend, policy, AlreadyPredicted(), told=told)
+    except KeyboardInterrupt:
+        interrupted = True
+    return backend.result(policy.name, interrupted)
 
 
 def replay(
-    backend: SimBackend, policy: Policy, predictor: Predictor, rules: RoundRules = NO_RULES
-) -> dict[JobKey, int]:
-    """Start times (epoch seconds) by job; a round at every arrival and every end."""
+    backend: SimBackend,
+    policy: Policy,
+    predictor: Predictor,
+    rules: RoundRules = NO_RULES,
+    told: Progress = silent,
+) -> None:
+    """Go through all events, with a round at each and whenever the policy wants to wake up."""
     numbers = itertools.count()
     runner = RoundRunner(
         backend,
@@ -27,7 +74,34 @@ def replay(
         new_id=lambda: f"sim-{next(numbers)}",
         rules=rules,
     )
-    while backend.advance():
-        runner.run(acting=True)
+    wakeup = _NEVER
+    vain = 0
+    for done in itertools.count():
+        is_woken = wakeup < backend.next_event
+        if not backend.open_jobs or not backend.advance(wakeup):
+            break
+        wakeup = _NEVER
+        if backend.next_round > backend.time:
+            wakeup = backend.next_round
+            continue
+        before = backend.moves
+        decision = runner.run(acting=True).decision
+        backend.carry_out(decision)
         backend.start_jobs()
-    return backend.start_times
+        vain = vain + 1 if is_woken and backend.moves == before else 0
+        asked = decision.next_wakeup
+        if asked is not None and asked > backend.time and vain < VAIN_WAKEUPS:
+            wakeup = float(asked)
+        if done % _ROUNDS_A_WORD == 0:
+            told("jobs ended", backend.ended)
+
+
+class AlreadyPredicted:
+    """Leaves jobs the predictions that their records have."""
+
+    model_id = "told with the jobs"
+
+    def predict(self, jobs: Sequence[JobView], now: int) -> list[Prediction | None]:
+        """None for each."""
+        del now
+        return [None] * len(jobs)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gsched.app.impact_arms import Jobs
-from gsched.app.impact_statistics import MIN_DAYS, Difference, compare
+from gsched.app.impact_statistics import Difference, compare
 from gsched.model.impact import JobWait
 from gsched.model.times import DAY_S
+from gsched.resampling import MIN_DAYS
 
 RUN_S, LONG_S = 600, 3600
 

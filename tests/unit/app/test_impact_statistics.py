@@ -10,10 +10,11 @@ import pytest
 
 from gsched.app.impact_arms import BRIDGE_S, Jobs, Side, assign, intervals
 from gsched.app.impact_bounds import bounds_of
-from gsched.app.impact_statistics import MIN_DAYS, compare, days_of, expanded_tail
+from gsched.app.impact_statistics import compare, days_of
 from gsched.model.impact import JobWait
 from gsched.model.journal import DaemonSpan
 from gsched.model.times import DAY_S
+from gsched.resampling import MIN_DAYS
 
 TRIALS = 40
 RUN_S = 600
@@ -56,13 +57,6 @@ def test_chance_alone_is_seldom_shown_as_an_effect(same_days: bool) -> None:
 
 def test_a_large_effect_is_shown() -> None:
     assert errors(0.3, 2 * MIN_DAYS) > 0.9 * TRIALS
-
-
-def test_intervals_grow_wider_with_fewer_days() -> None:
-    tails = [expanded_tail(number) for number in (7, 14, 100, 10_000)]
-    assert tails == sorted(tails)
-    assert tails[0] == pytest.approx(0.0041, abs=0.0001)
-    assert tails[-1] == pytest.approx(0.025, abs=0.0001)
 
 
 def test_the_same_jobs_give_the_same_interval() -> None:

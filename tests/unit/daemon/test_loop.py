@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.loops import JOBS, Daemon, daemon_in
-from support.sim import TruePredictor, job, nodes
+from support.sim import TruePredictor, job, simulated
 
 from gsched.daemon import loop as loop_module
 from gsched.daemon.gate import Mode
@@ -313,12 +313,12 @@ def test_a_queue_of_another_hands_values_is_said_once(
     with daemon_in(tmp_path, acting=True) as daemon:
         set_by_others = Exclusion(Capability.REORDER, "foreign-site-factor", "")
         others = [job(n, exclusions=(set_by_others,)) for n in range(3, 8)]
-        daemon.backend = daemon.runner.backend = SimBackend("c", nodes(), [*JOBS, *others])
+        daemon.backend = daemon.runner.backend = SimBackend(*simulated([*JOBS, *others]))
         daemon.backend.advance()
         daemon.runner.predictor = TruePredictor([*JOBS, *others])
         daemon.run(2)
         assert caplog.text.count("does a second gsched") == 0  # 5 of 7
-        daemon.backend = daemon.runner.backend = SimBackend("c", nodes(), [JOBS[0], *others])
+        daemon.backend = daemon.runner.backend = SimBackend(*simulated([JOBS[0], *others]))
         daemon.backend.advance()
         daemon.wishes.ended = False
         daemon.run(3)

@@ -321,6 +321,20 @@ def test_jobs_that_ended_are_for_the_history_alone() -> None:
     assert {r.job_id for r in bench.backend.sightings().records} == {1, 2, 3}
 
 
+def test_whoever_has_left_its_gpus_is_told_of_once() -> None:
+    bench = Bench(1, 2, 3)
+    rows = bench.client.rows
+    for raw_id in (1, 2):
+        rows[raw_id] = replace(
+            rows[raw_id], state=JobState.RUNNING, state_text="RUNNING", node_list="n1"
+        )
+    assert bench.snapshot().ended == ()
+    del rows[1]
+    rows[2] = replace(rows[2], state=JobState.COMPLETING, state_text="COMPLETING")
+    assert [v.key.job_id for v in bench.snapshot().ended] == [1]
+    assert bench.snapshot().ended == ()
+
+
 def test_the_history_is_told_once_of_what_is_new() -> None:
     bench = Bench(1, 2)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.rounds import runner_for
-from support.sim import TruePredictor, job, nodes
+from support.sim import TruePredictor, job, simulated
 
 from gsched.engine.deciding import RoundRules
 from gsched.engine.memory_journal import MemoryJournal
@@ -47,7 +47,7 @@ def held(thing: object, seen: set[int]) -> Iterator[tuple[str, int]]:
 def test_thousands_of_rounds_with_coming_and_leaving_jobs_hold_no_more_than_a_few(
     acting: bool,
 ) -> None:
-    backend = RefusingSome("c", nodes(), CHURN)
+    backend = RefusingSome(*simulated(CHURN))
     journal = MemoryJournal()  # grows: that is what a journal is for
     predictor = TruePredictor(CHURN)
     runner: RoundRunner = runner_for(

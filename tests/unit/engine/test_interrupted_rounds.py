@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.rounds import JOBS, KilledError, backend_with, killed_at, runner_for, states
-from support.sim import job, nodes
+from support.sim import job, simulated
 
 from gsched.engine.faults import ROUND_POINTS, FaultPoint
 from gsched.engine.memory_journal import MemoryJournal
@@ -49,7 +49,7 @@ def test_another_value_in_slurm_is_void_and_never_confirmed() -> None:
         def apply(self, changes: Sequence[Change]) -> list[Outcome]:
             return super().apply([replace(c, after=7) for c in changes])
 
-    backend = OtherHand("c", nodes(), JOBS)
+    backend = OtherHand(*simulated(JOBS))
     backend.advance()
     journal = MemoryJournal()
     result = runner_for(backend, JOBS, journal).run(acting=True)
@@ -74,7 +74,7 @@ class Unreadable(SimBackend):
 
 
 def test_what_cannot_be_read_yet_stays_sent_and_is_settled_in_a_later_round() -> None:
-    backend = Unreadable("c", nodes(), JOBS)
+    backend = Unreadable(*simulated(JOBS))
     backend.advance()
     journal = MemoryJournal()
     runner = runner_for(backend, JOBS, journal)

@@ -18,7 +18,7 @@ from support.rounds import (
     runner_for,
     states,
 )
-from support.sim import job, nodes
+from support.sim import job, simulated
 
 from gsched.engine.faults import FaultPoint
 from gsched.engine.memory_journal import MemoryJournal
@@ -27,7 +27,7 @@ from gsched.engine.round import CHANGE_LIFE_S, REFUSAL_ROUNDS
 from gsched.engine.settling import APPLY_CHUNK
 from gsched.errors import GschedError
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, JsonValue, Rank, Reason, Revoke
+from gsched.model.decision import Decision, JsonValue, Rank, Reason, Resize
 from gsched.model.job import Capability, Exclusion
 from gsched.model.journal import Change, ChangeState, Outcome, Readback
 from gsched.policy.fifo import Fifo
@@ -70,7 +70,7 @@ def test_the_intent_is_in_the_journal_before_anything_is_sent() -> None:
             assert states == {ChangeState.INTENT}
             return super().apply(changes)
 
-    backend = Watched("c", nodes(), JOBS)
+    backend = Watched(*simulated(JOBS))
     backend.advance()
     assert runner_for(backend, JOBS, journal).run(acting=True).count(ChangeState.CONFIRMED) == 4
 
@@ -96,7 +96,7 @@ def test_a_job_that_starts_meanwhile_is_void_and_stops_nobody() -> None:
             self.start_jobs()  # everything fits: all jobs start before the re-read
             return outcomes
 
-    backend = Racing("c", nodes(), JOBS)
+    backend = Racing(*simulated(JOBS))
     backend.advance()
     result = runner_for(backend, JOBS).run(acting=True)
     assert result.count(ChangeState.VOID) == 4
@@ -110,7 +110,7 @@ def test_a_refused_change_is_kept_with_its_error_and_the_others_go_on() -> None:
             refused = [Outcome(c.change_id, False, "denied") for c in changes if c not in kept]
             return super().apply(kept) + refused
 
-    backend = Refusing("c", nodes(), JOBS)
+    backend = Refusing(*simulated(JOBS))
     backend.advance()
     journal = MemoryJournal()
     result = runner_for(backend, JOBS, journal).run(acting=True)
@@ -141,7 +141,7 @@ def test_what_was_refused_twice_is_not_asked_for_again_for_a_while() -> None:
                 return super().apply(changes)
             return [Outcome(c.change_id, False, "denied") for c in changes]
 
-    backend = Refusing("c", nodes(), JOBS)
+    backend = Refusing(*simulated(JOBS))
     backend.advance()
     runner = runner_for(backend, JOBS)
     for _ in range(2):  # the cause may have passed
@@ -166,7 +166,7 @@ def test_two_refusals_with_a_change_that_was_taken_between_them_are_not_in_a_row
                 return super().apply(changes)
             return [Outcome(c.change_id, False, "denied") for c in changes]
 
-    backend = Moody("c", nodes(), JOBS)
+    backend = Moody(*simulated(JOBS))
     backend.advance()
     runner = runner_for(backend, JOBS)
     assert runner.run(acting=True).count(ChangeState.REJECTED) == 4
@@ -193,7 +193,7 @@ def test_what_is_refused_takes_nothing_of_the_others_budget() -> None:
                 *(Outcome(c.change_id, False, "denied") for c in refused),
             ]
 
-    backend = Narrow("c", nodes(), JOBS)
+    backend = Narrow(*simulated(JOBS))
     backend.advance()
     runner = runner_for(backend, JOBS)
     results = [runner.run(acting=True) for _ in range(5)]
@@ -228,7 +228,7 @@ class Counting(SimBackend):
 
 
 def test_a_round_looks_once_even_where_it_settles_what_another_left() -> None:
-    backend = Counting("c", nodes(), JOBS)
+    backend = Counting(*simulated(JOBS))
     backend.advance()
     journal = MemoryJournal()
     killed = runner_for(backend, JOBS, journal, on_point=killed_at(FaultPoint.CHUNK_SENT))
@@ -258,7 +258,7 @@ def test_what_a_plan_leaves_for_later_is_told_and_made_later() -> None:
             plan = super().plan(decision, state, round_id)
             return Plan(plan.changes[:3], len(plan.changes[3:]))
 
-    backend = Budgeted("c", nodes(), JOBS)
+    backend = Budgeted(*simulated(JOBS))
     backend.advance()
     journal = MemoryJournal()
     runner = runner_for(backend, JOBS, journal)
@@ -326,13 +326,13 @@ def test_nonsense_from_a_policy_is_dropped_and_reported_and_the_rest_is_carried_
         key[4]: Rank("gpu", 4, 4, 1.0, 0.6),
     }
     reasons = {key[1]: Reason("x"), key[2]: Reason("x"), key[3]: Reason("x", {"p": math.inf})}
-    revoke = Revoke("a1", key[1], 100, 0, 1000, None, 30, None)
+    resize = Resize("a1", key[1], 100, 0, 1000, None, 4)  # nothing that a backend can do
 
     class Broken(Fifo):
         def decide(
             self, state: ClusterState, memory: Mapping[str, JsonValue], now: int
         ) -> Decision:
-            return Decision(ranks, (revoke,), reasons, {"reference": math.nan})
+            return Decision(ranks, (resize,), reasons, {"reference": math.nan})
 
     backend = backend_with(JOBS)
     journal = MemoryJournal()
@@ -354,7 +354,7 @@ def test_what_the_backend_adds_to_a_reason_is_told() -> None:
         def plan(self, decision: Decision, state: ClusterState, round_id: str) -> Plan:
             return replace(super().plan(decision, state, round_id), reasons={key: added})
 
-    backend = Adding("c", nodes(), JOBS)
+    backend = Adding(*simulated(JOBS))
     backend.advance()
     reasons = runner_for(backend, JOBS).run(acting=True).decision.reasons
     assert reasons[key] == added

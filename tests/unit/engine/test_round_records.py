@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from support.jobs import snapshot
 from support.rounds import JOBS, KilledError, backend_with, killed_at, runner_for, states
-from support.sim import TruePredictor, nodes
+from support.sim import TruePredictor, simulated
 
 from gsched.engine.faults import FaultPoint
 from gsched.engine.memory_journal import MemoryJournal
@@ -171,7 +171,7 @@ class Requeueing(SimBackend):
 
 
 def test_predictions_are_made_and_kept_by_attempt_as_of_the_snapshot() -> None:
-    backend = Requeueing("c", nodes(), JOBS)
+    backend = Requeueing(*simulated(JOBS))
     backend.advance()
     journal = MemoryJournal()
     predictor = TruePredictor(JOBS, "m7")

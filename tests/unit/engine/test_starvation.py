@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.jobs import T0, snapshot, view
-from support.sim import TruePredictor, job, nodes
+from support.sim import SimJob, TruePredictor, job, simulated, started
 
 from gsched.daemon.site_factor import SiteFactorScale
 from gsched.engine.deciding import RoundRules
@@ -20,7 +20,7 @@ from gsched.model.decision import QUEUES, Decision
 from gsched.model.job import Capability, Exclusion, JobKey, JobState, JobView
 from gsched.policy.qssf import Qssf
 from gsched.policy.registry import POLICIES, load
-from gsched.sim.backend import SimBackend, SimJob
+from gsched.sim.backend import SimBackend
 from gsched.sim.replay import replay
 
 BARRED = (Exclusion(Capability.REORDER, "opted-out", "its user opted out"),)
@@ -152,7 +152,9 @@ STREAM = [job(i, gpus=4, duration_s=SMALL_S, submit=4 * (i - 2)) for i in range(
 
 
 def starts(rules: RoundRules, jobs: list[SimJob]) -> dict[JobKey, int]:
-    return replay(SimBackend("c", nodes(), jobs), Qssf(), TruePredictor(jobs), rules)
+    backend = SimBackend(*simulated(jobs))
+    replay(backend, Qssf(), TruePredictor(jobs), rules)
+    return started(backend)
 
 
 def test_a_large_job_starves_under_a_stream_of_small_ones_unless_there_is_a_bound() -> None:

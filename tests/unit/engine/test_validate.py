@@ -29,7 +29,6 @@ from gsched.model.decision import (
     Share,
 )
 from gsched.model.job import Capability, Exclusion, JobKey, JobState
-from gsched.sim.backend import SimBackend
 
 BARRED = (Exclusion(Capability.REORDER, "opted-out", "its user opted out"),)
 WAITING, EXCLUDED, RUNNING = view(1), view(2, exclusions=BARRED), view(3, state=JobState.RUNNING)
@@ -183,7 +182,8 @@ def test_an_action_needs_its_capability(action: Action, needs: Capability) -> No
 def test_a_backend_that_only_reorders_carries_out_no_action(
     action: Action, needs: Capability
 ) -> None:
-    kept, problems = validate(decision(actions=(action,)), STATE, SimBackend.capabilities, T0)
+    reorders = frozenset({Capability.REORDER})
+    kept, problems = validate(decision(actions=(action,)), STATE, reorders, T0)
     assert kept.actions == ()
     assert [p.key for p in problems] == [action.key]
 

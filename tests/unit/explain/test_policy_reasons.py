@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gsched.explain.policy_reasons import policy_reason
+from gsched.explain.words import moment
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,61 @@ from gsched.explain.policy_reasons import policy_reason
             "in partitions of several policies (qssf, fifo): median place",
         ),
         ("qssf.no-prediction", {}, "no prediction: keeps the median place"),
-        ("fifo.first-submit", {"first_submit": 17}, "fifo.first-submit (first_submit 17)"),
-        ("fewest-gpus.size", {"num_gpus": 2}, "fewest-gpus.size (num_gpus 2)"),
+        ("fifo.first-submit", {"first_submit": 17}, f"first submitted {moment(17)}"),
+        ("fifo.first-submit", {"first_submit": 1e300}, "first submitted ?"),
+        ("fewest-gpus.size", {"num_gpus": 2}, "asks for 2 GPUs"),
+        ("fewest-gpus.size", {"num_cpus": 64}, "asks for 64 CPUs"),
+        ("sjf.duration", {"duration_s": 3661.0}, "runs for 1:01:01"),
+        (
+            "srtf.remaining-time",
+            {"remaining_s": -60.0, "duration_s": 3600.0},
+            "−1:00 left of 1:00:00 of run time",
+        ),
+        ("edf.deadline", {"deadline": 17}, f"deadline {moment(17)}"),
+        ("edf.no-deadline", {"first_submit": 17}, "no deadline: after all jobs that have one"),
+        (
+            "multifactor.points",
+            {"points": 123.4, "tenant": "lab", "fair_share_points": 2.25},
+            "123 points, 2.2 of them for the fair share of account lab",
+        ),
+        (
+            "fair-tree.tenant-gpu-time",
+            {"tenant": "lab", "tenant_gpu_s": 5400.0, "first_submit": 17},
+            "account lab has received 1.5 GPU-h (older use counts less)",
+        ),
+        ("yarn-cs.tenant-gpus", {"tenant": "lab", "tenant_gpus": 3.0}, "account lab holds 3 GPUs"),
+        (
+            "tiresias.queue",
+            {"queue": 2, "attained_gpu_s": 18000.0},
+            "in queue 2, having received 5.0 GPU-h",
+        ),
+        ("tiresias-l.service", {"attained_gpu_s": 360.0}, "has received 0.1 GPU-h"),
+        (
+            "themis.finish-time-ratio",
+            {"finish_time_ratio": 2.5, "duration_s": 60.0},
+            "takes 2.5 times as long as alone (1:00)",
+        ),
+        (
+            "gandiva-fair.tenant-gpu-time",
+            {"tenant": "lab", "tenant_gpu_s": 7200.0, "attained_gpu_s": 3600.0},
+            "account lab has received 2.0 GPU-h, this job 1.0 GPU-h",
+        ),
+        (
+            "allox.duration",
+            {"tenant": "lab", "tenant_gpu_s": 7200.0, "duration_s": 60.0},
+            "runs for 1:00; account lab has received 2.0 GPU-h",
+        ),
+        (
+            "optimus.remaining-gpu-time",
+            {"remaining_gpu_time_s": 1234.5},
+            "1234 GPU-s left of what is predicted",
+        ),
+        (  # whoever has written the file
+            "srtf.remaining-time",
+            {"remaining_s": "soon", "duration_s": float("nan")},
+            "? left of ? of run time",
+        ),
+        ("site.own", {"rank": 2, "share": 0.25}, "site.own (rank 2, share 0.2)"),
         ("clear", {"because": "opted-out"}, "taken back: opted-out"),
     ],
 )

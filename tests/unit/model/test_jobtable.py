@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.jobs import T0, view
 
-from gsched.model.job import Capability, Exclusion, JobKey, JobState, JobView
+from gsched.model.job import Capability, Exclusion, JobKey, JobState, JobView, Wants
 from gsched.model.jobtable import JobTable, waiting_since
 
 BARRED = (Exclusion(Capability.REORDER, "opted-out", "its user opted out"),)
@@ -32,6 +32,9 @@ def job_views(draw: st.DrawFn, first_id: int = 0) -> list[JobView]:
                 time_limit_s=draw(st.none() | st.integers(1, 9)),
             ),
             eligible=draw(st.none() | st.integers(T0, T0 + 9)),
+            tenant=draw(st.sampled_from(["lab", "team", "a"])),
+            attained_gpu_s=draw(st.none() | st.floats(0, 1e6)),
+            wants=Wants(deadline=draw(st.none() | st.integers(T0, T0 + 9))),
         )
         for number in range(draw(st.integers(0, 8)))
     ]
@@ -131,3 +134,28 @@ def test_ties_go_by_first_submit_then_by_the_key(
 )
 def test_since_when_a_job_waits(facts: dict[str, object], since: int | None) -> None:
     assert waiting_since(replace(view(1), **facts)) == since  # type: ignore[arg-type]
+
+
+def test_tenants_are_numbered_by_name_and_only_those_at_hand() -> None:
+    views = [replace(view(n), tenant=name) for n, name in enumerate(["z", "a", "z", "m"])]
+    table = JobTable.from_views(views)
+    assert (table.tenants, table.tenant.tolist()) == (("a", "m", "z"), [2, 0, 2, 1])
+    part = table.take(np.array([0, 3]))
+    assert (part.tenants, part.tenant.tolist()) == (("m", "z"), [1, 0])
+
+
+def test_who_holds_gpus_and_who_has_left_them() -> None:
+    states = {
+        1: JobState.RUNNING, 2: JobState.COMPLETING, 3: JobState.PENDING, 4: JobState.SUSPENDED,
+        5: JobState.RUNNING, 6: JobState.COMPLETED,
+    }  # fmt: skip
+    views = [view(job_id, state=state) for job_id, state in states.items()]
+    before = JobTable.from_views(views)
+    assert [v.key.job_id for v in before.holders()] == [1, 2, 4, 5]
+    requeued, cleaned = (
+        replace(views[0], state=JobState.PENDING),
+        view(5, state=JobState.COMPLETING),
+    )
+    now = JobTable.from_views([requeued, cleaned, view(7, state=JobState.RUNNING), *views[2:4]])
+    assert [v.key.job_id for v in before.no_longer_holding(now)] == [1, 2]
+    assert before.no_longer_holding(before) == ()

@@ -26,7 +26,7 @@ def test_policies_are_found_by_name_without_a_scan_for_plugins(monkeypatch):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ConfigError, match="'qsfs'") as caught:
         registry.load("qsfs")
-    assert "qssf, fifo, fewest-gpus" in caught.value.hint
+    assert ", ".join(registry.POLICIES) in caught.value.hint
 
 
 @pytest.mark.parametrize("knobs", [{"span": 3}, {"span_octaves": 0}, {"span_octaves": 33}])
@@ -52,12 +52,16 @@ class Failing(Fifo):
     name = "failing"
     def __init__(self, **knobs):
         raise RuntimeError("no such file")
-from gsched.policy.base import Policy
+from gsched.policy.base import OrderKind, Policy
 class Half(Policy):
     name = summary = "half"
     requires = frozenset()
 class Abstract(Half):
     order_kind = Fifo.order_kind
+class Keyless(Half):
+    order_kind = OrderKind.STATIC
+    def decide(self, state, memory, now):
+        raise NotImplementedError
 """
 
 
@@ -85,7 +89,7 @@ def test_a_plugin_is_used_for_a_name_outside_the_table(plugins):
     assert registry.load("lifo").summary == "the last is the first"
     assert isinstance(registry.load("qssf"), Qssf)
     names = [info.name for info in registry.describe_all()]
-    assert names == ["qssf", "fifo", "fewest-gpus", "lifo"]
+    assert names == [*registry.POLICIES, "lifo"]
 
 
 @pytest.mark.parametrize(
@@ -97,6 +101,7 @@ def test_a_plugin_is_used_for_a_name_outside_the_table(plugins):
         "site_policies:NotAPolicy",
         "site_policies:Half",
         "site_policies:Abstract",
+        "site_policies:Keyless",
     ],
 )
 def test_a_broken_plugin_is_reported_and_hides_nothing(plugins, value):
@@ -104,8 +109,9 @@ def test_a_broken_plugin_is_reported_and_hides_nothing(plugins, value):
     with pytest.raises(ConfigError, match="bad"):
         registry.load("bad")
     infos = registry.describe_all()
-    assert [info.name for info in infos] == ["qssf", "fifo", "fewest-gpus", "bad"]
+    assert [info.name for info in infos] == [*registry.POLICIES, "bad"]
     assert "bad" in infos[-1].problem
+    assert not infos[-1].is_live
     assert not any(info.problem for info in infos[:-1])
 
 
@@ -118,10 +124,21 @@ def test_a_plugin_whose_policy_cannot_be_made_is_a_configuration_error(plugins):
 
 
 def test_descriptions_tell_what_a_policy_is():
-    qssf, fifo, _ = registry.describe_all()
+    infos = {info.name: info for info in registry.describe_all()}
+    qssf, fifo, themis = infos["qssf"], infos["fifo"], infos["themis"]
     assert qssf.needs_prediction
     assert not fifo.needs_prediction
     assert fifo.summary == Fifo.summary
     assert [knob.name for knob in qssf.knobs] == ["span_octaves"]
     assert qssf.requires == (Capability.REORDER,)
     assert qssf.origin == "gsched.policy.qssf"
+    assert qssf.description.startswith("Quasi-shortest-service-first")
+    assert (qssf.needs, fifo.needs) == (("history",), ())
+    assert themis.needs == ("checkpoint", "oracle")
+    assert (qssf.is_live, themis.is_live) == (True, False)
+    assert registry.describe("themis") == themis
+
+
+def test_only_a_static_policy_has_a_static_key():
+    with pytest.raises(NotImplementedError, match="tiresias"):
+        registry.load("tiresias").static_key(None)

@@ -14,8 +14,9 @@ from support.jobs import T0, snapshot, view
 from gsched.errors import ConfigError
 from gsched.model.cluster import ClusterState, Delta
 from gsched.model.decision import Decision, JsonValue, Rank, Reason
-from gsched.model.job import Capability, Exclusion, JobState
+from gsched.model.job import Allocation, Capability, Exclusion, JobState
 from gsched.policy.base import OrderKind
+from gsched.policy.fair_tree import FairTree
 from gsched.policy.fewest_gpus import FewestGpus
 from gsched.policy.fifo import Fifo
 from gsched.policy.qssf import Qssf
@@ -150,6 +151,26 @@ def test_a_policy_sees_its_own_jobs_alone():
     }
     assert decision.reasons[mine.key] == Reason("x")
     assert decision.next_wakeup == T0 + 7
+
+
+def test_each_policy_counts_what_its_own_jobs_have_received():
+    mine = replace(view(1, partitions=("debug",)), tenant="a")
+    gone = [
+        replace(view(n, partitions=(part,)), tenant="a", allocation=Allocation(("n",), (1,), T0))
+        for n, part in ((2, "debug"), (3, "gpu"))
+    ]
+    policy = Scoped(Qssf(), {"debug": FairTree()})
+    first = policy.decide(snapshot([mine]), {}, T0)
+    later = replace(snapshot([mine]), as_of=T0 + 100, ended=tuple(gone))
+    memory = policy.decide(later, first.memory, T0 + 100).memory
+    received = memory["policies"]["fair-tree"]["received_gpu_s"]["a"]
+    assert received == pytest.approx(100, rel=1e-3)
+
+
+def test_several_policies_have_no_form_together():
+    jobs = snapshot([view(1, duration_s=5.0)]).jobs
+    assert Scoped(Qssf(), {"debug": FewestGpus()}).order_form(jobs) is None
+    assert Qssf().order_form(jobs).is_static
 
 
 def test_keys_are_those_of_each_jobs_policy():

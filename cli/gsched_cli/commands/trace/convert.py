@@ -1,4 +1,4 @@
-"""`gsched trace`: work with traces of past jobs."""
+"""`gsched trace convert`: past jobs as one file of gsched's own format."""
 
 from __future__ import annotations
 
@@ -21,17 +21,7 @@ if TYPE_CHECKING:
     from gsched.app.trace_formats import TraceOptions
 
 
-@click.group()
-def trace() -> None:
-    """Work with traces of past jobs.
-
-    \b
-    Example:
-      gsched trace convert --format philly philly.csv.gz -o philly.parquet
-    """
-
-
-@trace.command()
+@click.command()
 @partial(trace_options, required=False)
 @click.option("--from-history", is_flag=True, help="Export the own history; --cluster: one of it.")
 @click.option(

@@ -1,0 +1,124 @@
+"""Run times as they could have been predicted when each job was submitted.
+
+The rolling estimate (``gsched.predict.rolling``) learns from each job when it ends: by the trace's
+own times where they are told, else by those under FIFO on the simulated cluster. So no prediction
+knows what had not happened yet, and it is the same whatever policy is simulated.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from gsched.app.sim_cluster import Fitted
+from gsched.app.sim_past_jobs import past_jobs
+from gsched.app.sim_rows import PastColumns, Real, Whole
+from gsched.errors import DataError, UnavailableError
+from gsched.files import read_bounded
+from gsched.model.history import PastJob
+from gsched.model.progress import Progress
+from gsched.policy.fifo import Fifo
+from gsched.predict.attributes import of_past
+from gsched.predict.rolling import RollingEstimator
+from gsched.sim.rules import SimRules
+from gsched.sim.run import simulate
+
+HEADER = ("job", "predicted_duration_s")
+
+_TOLD_EVERY = 5_000
+_MAX_BYTES = 1 << 30
+
+
+def predicted(
+    fitted: Fitted, earlier: Iterable[PastJob], rules: SimRules, told: Progress
+) -> tuple[Real, str]:
+    """Predicted seconds of each job, NaN while there is nothing to learn from; and how, in words.
+
+    `earlier` jobs, in the order in which they ended, ended before all of them were submitted.
+    """
+    past = fitted.chosen.past
+    ends = past.end_time.copy()
+    if past.start_assumed.any():
+        fifo = simulate(
+            fitted.jobs, fitted.cluster, Fifo(), SimRules(placement=rules.placement), told
+        )
+        if fifo.interrupted:
+            raise KeyboardInterrupt
+        under_fifo = np.ceil(fifo.end_s).astype(np.int64) + fitted.jobs.origin
+        ends = np.where(past.start_assumed, under_fifo, ends)
+    teaching = list(earlier)
+    values, sources = _walk(RollingEstimator.fit(teaching), past, ends, told)
+    return values, _words(past, sources, len(teaching))
+
+
+def read_predictions(path: Path, fitted: Fitted) -> tuple[Real, str]:
+    """Predicted seconds from a CSV file with the columns job and predicted_duration_s.
+
+    Raises DataError naming the line for what is no such file, UnavailableError where it cannot be
+    read.
+    """
+    try:
+        text = read_bounded(path, _MAX_BYTES).decode("utf-8-sig")
+        rows = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        if missing := set(HEADER) - set(rows.fieldnames or ()):
+            raise DataError(f"{path}: no column {', '.join(sorted(missing))}")
+        found: dict[str, float] = {}
+        for row in rows:
+            found[row["job"]] = _seconds(row["predicted_duration_s"], path, rows.line_num)
+    except OSError as error:
+        raise UnavailableError(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: {error}") from error
+    values = np.array([found.get(job, math.nan) for job in fitted.jobs.ids], dtype=np.float64)
+    missing_jobs = int(np.isnan(values).sum())
+    return values, f"Predictions: {path}; {missing_jobs:,} of {len(values):,} jobs have none."
+
+
+def _seconds(text: str | None, path: Path, line: int) -> float:
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise DataError(f"{path}, line {line}: {str(text)[:40]!r} is no number of seconds")
+    return seconds
+
+
+def _walk(
+    estimator: RollingEstimator, past: PastColumns, ends: Whole, told: Progress
+) -> tuple[Real, Counter[str]]:
+    jobs = list(past_jobs(past, ends))
+    endings = iter(np.argsort(ends, kind="stable").tolist())
+    values, sources = np.full(len(jobs), np.nan), Counter[str]()
+    ending = next(endings, None)
+    for row, job in enumerate(jobs):
+        while ending is not None and jobs[ending].end_time < job.submit_time:
+            estimator.observe(jobs[ending])
+            ending = next(endings, None)
+        estimate = estimator.estimate(of_past(job), job.submit_time)
+        sources[estimate.source if estimate else "nothing"] += 1
+        if estimate:
+            values[row] = estimate.duration_s
+        if row % _TOLD_EVERY == 0:
+            told("predicting, jobs", row)
+    return values, sources
+
+
+def _words(past: PastColumns, sources: Counter[str], num_earlier: int) -> str:
+    """How the predictions came about, with the number of jobs by rule."""
+    by_rule = ", ".join(f"{rule} {count:,}" for rule, count in sources.most_common())
+    ends = "under FIFO on this cluster" if past.start_assumed.any() else "as recorded"
+    words = f"Predictions: rolling estimate of jobs that had ended ({ends}); by rule: {by_rule}"
+    if num_earlier:
+        words += f"; {num_earlier:,} jobs that ended before the window taught it"
+    if (past.user.codes < 0).all():
+        words += "; the trace tells no users: accounts stand for them"
+    if (past.name.codes < 0).all():
+        words += "; it tells no names: jobs of the same size count as alike"
+    return f"{words}."

@@ -1,0 +1,1 @@
+"""The compiled loops of the simulator; all of gsched that uses numba."""

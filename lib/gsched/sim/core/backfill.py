@@ -1,0 +1,131 @@
+"""Jobs that start before one that waits for more GPUs, without delaying it.
+
+EASY backfill (Lifka 1995; Slurm's backfill scheduler with time limits): the first job that does
+not fit gets a reservation, on nodes; another may start before it if it ends by then, or if it
+takes nothing of what will be needed.
+"""
+
+import numpy as np
+
+from gsched.sim.core.allocation import reachable_gpus, ready_of
+from gsched.sim.core.compiled import compiled_inner
+from gsched.sim.core.heap import push
+from gsched.sim.core.node_choice import fit_nodes
+from gsched.sim.core.queues import least_waiting_size
+from gsched.sim.core.reservation import limit_of, reserve, take_spare
+from gsched.sim.core.running import start_if_fits, start_on
+from gsched.sim.core.state import ASLEEP, NONE, RUNNING, Sim
+from gsched.sim.core.tenants import grant
+from gsched.sim.core.walk import next_job, step_over
+
+_NO_SIZE = 1 << 40
+
+
+@compiled_inner
+def backfill_behind(sim: Sim, pool_row: int, head: int, time_s: float) -> None:
+    """Start what may start before `head`, the first job of the walk that does not fit."""
+    shadow_s = _reserve_for(sim, pool_row, head, time_s)
+    step_over(sim, head)
+    beside = _free_beside(sim, pool_row)
+    while True:
+        room = reachable_gpus(sim, pool_row)
+        if least_waiting_size(sim, pool_row) > room:
+            return
+        row = next_job(sim, pool_row)
+        if row == NONE:
+            return
+        job = sim.jobs[row]
+        starts = False
+        if job.num_gpus <= room:
+            if _ends_by(sim, row, time_s, shadow_s):
+                starts = start_if_fits(sim, row, time_s)
+            elif job.num_gpus <= beside:
+                starts = _start_beside(sim, row, time_s)
+        if starts:
+            grant(sim, row)
+            beside = _free_beside(sim, pool_row)
+        else:
+            step_over(sim, row)
+
+
+@compiled_inner
+def _ends_by(sim: Sim, row: int, time_s: float, shadow_s: float) -> bool:
+    """Whether a job that starts now ends in time, by its limit."""
+    end_s = time_s + limit_of(sim.jobs[row].time_limit_s)
+    if sim.now[0].asleep > 0:
+        end_s += sim.rules[0].wake_s
+    return end_s <= shadow_s
+
+
+@compiled_inner
+def _start_beside(sim: Sim, row: int, time_s: float) -> bool:
+    """Start a job on GPUs that the reservation leaves, if it fits there."""
+    job = sim.jobs[row]
+    pieces = fit_nodes(
+        sim.places,
+        sim.usable,
+        np.int64(job.pool),
+        np.int64(job.gpu_type),
+        np.int64(job.num_gpus),
+        np.int64(job.num_nodes),
+        sim.rules[0].placement,
+    )
+    if pieces == 0:
+        return False
+    take_spare(sim.places, sim.spare, pieces)
+    start_on(sim, row, time_s, pieces)
+    return True
+
+
+@compiled_inner
+def _free_beside(sim: Sim, pool_row: int) -> int:
+    """Note in `sim.usable` what is free and not reserved; how many GPUs in all."""
+    pool = sim.places.pool[pool_row]
+    total = 0
+    for node in range(pool.first_node, sim.places.pool[pool_row + 1].first_node):
+        sim.usable[node] = min(sim.places.free[node], sim.spare[node])
+        total += sim.usable[node]
+    return total
+
+
+@compiled_inner
+def _reserve_for(sim: Sim, pool_row: int, head: int, time_s: float) -> float:
+    """When `head` can start; `sim.spare` says what it leaves then."""
+    places = sim.places
+    for node in range(places.pool[pool_row].first_node, places.pool[pool_row + 1].first_node):
+        is_asleep = sim.nodes[node].state == ASLEEP
+        sim.spare[node] = places.node[node].gpus if is_asleep else places.free[node]
+    pool = sim.pools[pool_row]
+    size = 0
+    for i in range(pool.first_runner, pool.first_runner + pool.running):
+        row = np.int64(sim.runners[i])
+        if places.first_piece[row] == NONE:  # a guest: counted with its host
+            continue
+        size = push(sim.ends, pool.first_runner, size, _latest_end_s(sim, row), row)
+    job = sim.jobs[head]
+    return reserve(
+        places,
+        sim.spare,
+        sim.ends,
+        pool.first_runner,
+        size,
+        time_s,
+        np.int64(pool_row),
+        np.int64(job.gpu_type),
+        np.int64(job.num_gpus),
+        np.int64(job.num_nodes),
+        sim.rules[0].placement,
+    )
+
+
+@compiled_inner
+def _latest_end_s(sim: Sim, row: int) -> float:
+    """When the GPUs that a job holds are free again, by the limits of who is on them."""
+    job = sim.jobs[row]
+    if job.phase != RUNNING:  # the checkpoint or the clean-up is under way
+        return float(sim.heap_time[row])
+    end_s = ready_of(sim, row, job.held_from_s) + limit_of(job.time_limit_s)
+    if job.partner != NONE:
+        guest = sim.jobs[job.partner]
+        end_s = max(end_s, guest.held_from_s + limit_of(guest.time_limit_s))
+    return end_s

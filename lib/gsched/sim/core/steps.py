@@ -1,0 +1,85 @@
+"""From one moment at which something happens to the next."""
+
+from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from gsched.sim.core.events import drop_event, first_event_s
+from gsched.sim.core.node_events import node_event, stands_still
+from gsched.sim.core.passes import schedule
+from gsched.sim.core.queues import enter
+from gsched.sim.core.recording import pass_time, sample_until, samples_due
+from gsched.sim.core.running import job_due, preempt, requeue, set_rate, start_if_fits
+from gsched.sim.core.state import Sim
+
+__all__ = [
+    "advance",
+    "next_event_s",
+    "preempt",
+    "requeue",
+    "run_some",
+    "schedule",
+    "set_rate",
+    "start_if_fits",
+]
+
+DONE = 0
+"""Nothing is left to happen."""
+MORE = 1
+"""It goes on."""
+FULL = 2
+"""There is no room for what comes next: make segments or samples longer."""
+
+
+@compiled_lean
+def next_event_s(sim: Sim) -> float:
+    """When something happens next; infinite for never."""
+    if stands_still(sim):
+        return float("inf")
+    soonest = first_event_s(sim)
+    row = sim.now[0].next_job
+    if row < len(sim.jobs):
+        soonest = min(soonest, sim.jobs[row].submit_s)
+    return soonest
+
+
+@compiled_lean
+def advance(sim: Sim, time_s: float) -> None:
+    """Do all that is due up to `time_s`: ends first, then submissions. Nothing is started."""
+    pass_time(sim, time_s)
+    while first_event_s(sim) <= time_s:
+        event_id = sim.heap[0]
+        if event_id < len(sim.jobs):
+            job_due(sim, event_id, time_s)
+        else:
+            _place_due(sim, event_id - len(sim.jobs), time_s)
+    row = sim.now[0].next_job
+    while row < len(sim.jobs) and sim.jobs[row].submit_s <= time_s:
+        enter(sim, row, time_s)
+        row += 1
+    sim.now[0].next_job = row
+
+
+@compiled_inner
+def _place_due(sim: Sim, number: int, time_s: float) -> None:
+    """Do what is due for a node or, behind the nodes, for a pool."""
+    if number < len(sim.nodes):
+        node_event(sim, number, time_s)
+    else:
+        drop_event(sim, len(sim.jobs) + number)
+        sim.pools[number - len(sim.nodes)].is_dirty = 1
+
+
+@compiled_lean
+def run_some(sim: Sim, most: int) -> int:
+    """Let up to `most` moments pass. Returns DONE, MORE or FULL."""
+    startable = len(sim.runners)
+    for _ in range(most):
+        time_s = next_event_s(sim)
+        if sim.now[0].open_jobs == 0 or time_s == float("inf"):
+            return DONE
+        if sim.now[0].samples + samples_due(sim, time_s) + 2 > len(sim.samples):
+            return FULL
+        if sim.now[0].segments + startable > len(sim.segments):
+            return FULL
+        sample_until(sim, time_s)
+        advance(sim, time_s)
+        schedule(sim, time_s)
+    return MORE

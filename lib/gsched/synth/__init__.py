@@ -1,0 +1,1 @@
+"""Synthetic traces: few numbers fitted to a trace, and traces drawn from them."""

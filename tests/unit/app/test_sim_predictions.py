@@ -1,0 +1,111 @@
+"""Predictions in a simulation know nothing that had not happened."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.sim_traces import chosen, gathered, ran
+
+from gsched.app.sim_cluster import ClusterOrder, fit
+from gsched.app.sim_past_jobs import taught
+from gsched.app.sim_predictions import predicted, read_predictions
+from gsched.config.settings import Settings
+from gsched.errors import DataError, UnavailableError
+from gsched.model.progress import silent
+from gsched.sim.rules import SimRules
+
+
+def world(records):
+    return fit(chosen(records), ClusterOrder(nodes="1x8"), Settings())
+
+
+def values(records, earlier=()):
+    found, words = predicted(world(records), taught(gathered(list(earlier))), SimRules(), silent)
+    return found.tolist(), words
+
+
+def test_a_job_learns_from_jobs_that_had_ended_before_it_was_submitted():
+    jobs = [ran(1, 1000, 0, 100, 1), ran(2, 1100, 0, 9, 1), ran(3, 1101, 0, 9, 1)]
+    found, words = values(jobs)
+    assert np.isnan(found[:2]).all()  # the first ended at 1100: not before 1100
+    assert found[2] == 100
+    assert "as recorded" in words
+    assert "nothing 2, similar-name 1" in words
+
+
+def test_the_future_does_not_matter():
+    past = [ran(n, 1000 + 50 * n, 5, 30 + n, n % 3 + 1, name=f"n{n % 2}") for n in range(20)]
+    until = 1000 + 50 * 12
+    other = [
+        ran(n, 1000 + 50 * n, 5, 30 + n if 1005 + 50 * n + 30 + n < until else 4000, n % 3 + 1,
+            name=f"n{n % 2}")
+        for n in range(20)
+    ]  # fmt: skip
+    assert other != past
+    one, changed = values(past)[0][:13], values(other)[0][:13]
+    assert np.array_equal(one, changed, equal_nan=True)
+    assert not np.isnan(one[5:]).any()
+
+
+def test_jobs_before_the_window_teach():
+    found, words = values([ran(9, 5000, 0, 9, 1)], [ran(1, 1000, 0, 70, 1), ran(2, 1000, 0, 9, 0)])
+    assert found == [70]
+    assert "1 jobs that ended before the window" in words
+
+
+def test_where_no_start_is_told_jobs_end_when_fifo_ends_them():
+    """The first fills the node for 100 s: the second runs from 1100 to 1150, not 1001 to 1051."""
+    jobs = [
+        ran(1, 1000, 0, 100, 8, start_assumed=1, name="a"),
+        ran(2, 1001, 0, 50, 8, start_assumed=1, name="b"),
+        ran(3, 1140, 0, 5, 8, start_assumed=1, name="b"),
+        ran(4, 1151, 0, 5, 8, start_assumed=1, name="b"),
+    ]
+    found, words = values(jobs)
+    assert found[2] == 100  # knows the first alone
+    assert found[3] == 50
+    assert "under FIFO" in words
+
+
+def test_without_users_and_names_accounts_and_sizes_stand_for_them():
+    nobody = {"user": None, "name": None}
+    jobs = [
+        ran(1, 1000, 0, 10, 1, tenant="vc1", **nobody),
+        ran(2, 1000, 0, 500, 4, tenant="vc1", **nobody),
+        ran(3, 1000, 0, 70, 1, tenant="vc2", **nobody),
+        ran(4, 9000, 0, 9, 4, tenant="vc1", **nobody),
+        ran(5, 9000, 0, 9, 1, tenant="vc2", **nobody),
+    ]
+    found, words = values(jobs)
+    assert found[3:] == [500, 70]
+    assert "no users" in words
+    assert "no names" in words
+
+
+def test_predictions_from_a_file(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("predicted_duration_s,job,more\n5,1,x\n7.5,3,y\n1,99,z\n")
+    there = world([ran(n, 1000, 0, 9, 1) for n in (1, 2, 3)])
+    found, words = read_predictions(path, there)
+    assert np.array_equal(found, [5, np.nan, 7.5], equal_nan=True)
+    assert "1 of 3 jobs have none" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("job\n1\n", "no column predicted_duration_s"),
+     ("job,predicted_duration_s\n1,5\n2,-1\n", "line 3"),
+     ("job,predicted_duration_s\n1,nan\n", "line 2"),
+     ("job,predicted_duration_s\n1\n", "line 2")],
+)  # fmt: skip
+def test_what_is_no_file_of_predictions(tmp_path, text, message):
+    path = tmp_path / "p.csv"
+    path.write_text(text)
+    with pytest.raises(DataError) as error:
+        read_predictions(path, world([ran(1, 1000, 0, 9, 1)]))
+    assert message in error.value.message
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UnavailableError):
+        read_predictions(tmp_path / "none", world([ran(1, 1000, 0, 9, 1)]))
