@@ -56,8 +56,8 @@ _CLUSTER = (
         "--load",
         type=click.FloatRange(0.01, 10),
         metavar="PART",
-        help="Size the pools so that the jobs fill such a part of them [0.85 where the jobs tell "
-        "neither nodes nor starts].",
+        help="Size the pools for such an offered load: GPU time of the jobs over that of the pool "
+        "from first to last submission [0.85 where the jobs tell neither nodes nor starts].",
     ),
     click.option(
         "--gpus-a-node",
@@ -91,13 +91,16 @@ _RULES = (
     click.option(
         "--slurm",
         is_flag=True,
-        help="As Slurm would: the policy's order, EASY backfill by time limits, no preemption.",
+        help="Much as Slurm would: the policy's order, backfill by time limits that delays not the "
+        "first waiting job (Slurm's own: none of higher priority), no preemption.",
     ),
     _span("--launch", "Before each attempt, GPUs held [0].", default="0"),
     _span("--cleanup", "After each attempt, GPUs held [0].", default="0"),
     _span("--checkpoint-cost", "A checkpoint at preemption, GPUs held [0].", default="0"),
     _span("--restart-cost", "Starting again after preemption or failure [0].", default="0"),
     _span("--restart-wide-cost", "The same on several nodes [--restart-cost]."),
+    _span("--restart-one-gpu-cost", "The same on a single GPU [--restart-cost]."),
+    _span("--round", "Decide at multiples of it only, whole seconds [at all events].", default="0"),
     _span("--mtbf", "Nodes fail, each so often on average [never]."),
     _span("--repair", "A failed node is back after.", default="1h", show_default=True),
     _span("--checkpoint-every", "Work is safe from failures so often [never].", default="0"),
@@ -170,7 +173,9 @@ _REST = (
     ),
     click.option("--html", type=_FOLDER, metavar="DIR", help="Write a page: DIR/index.html."),
     click.option("--figures", type=_FOLDER, metavar="DIR", help="Write figures, PNG and SVG."),
-    click.option("--force", is_flag=True, help="Replace OUT where it exists."),
+    click.option(
+        "--force", is_flag=True, help="Replace OUT, the page and the figures where they exist."
+    ),
 )
 _WINDOW = (
     click.option("-S", "--since", metavar="T", help="Jobs first submitted then or later (30d, …)."),
@@ -252,6 +257,8 @@ def _rules_order(given: dict[str, Any]) -> Any:
         checkpoint_s=given["checkpoint_cost"],
         restart_s=given["restart_cost"],
         restart_wide_s=given["restart_wide_cost"],
+        restart_one_gpu_s=given["restart_one_gpu_cost"],
+        round_s=given["round"],
         mtbf_s=given["mtbf"],
         repair_s=given["repair"],
         checkpoint_every_s=given["checkpoint_every"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from gsched.app.sim_compare import SimOrder, Simulated
     from gsched.app.sim_report import SimReport
     from gsched.app.sim_tables import Table
+    from gsched.model.progress import Progress
 
 
 def simulated(order: SimOrder) -> Simulated:
@@ -22,9 +24,31 @@ def simulated(order: SimOrder) -> Simulated:
 
     try:
         with long_work() as told:
-            return run(order, load_settings(), told)
+            return run(order, load_settings(), _saying_compiles(told))
     except KeyboardInterrupt:
         return Simulated(None, interrupted=True)
+
+
+def _saying_compiles(told: Progress) -> Progress:
+    """Say on a line that stays that the loops are being compiled: a minute without a sign of life.
+
+    It is said once, whoever reads: a log, too.
+    """
+    from gsched.sim.compiling import TOLD
+
+    said: set[str] = set()
+
+    def tell(what: str, rows: int) -> None:
+        words = next((words for words in TOLD if what.endswith(words)), None)
+        if words is None:
+            told(what, rows)
+        elif words not in said:
+            said.add(words)
+            if sys.stderr.isatty():
+                print("\r\x1b[K", end="", file=sys.stderr)  # what the progress line says
+            say(words)
+
+    return tell
 
 
 def emit_simulated(done: Simulated, tables: Iterable[Table], as_json: bool) -> int:
@@ -32,6 +56,8 @@ def emit_simulated(done: Simulated, tables: Iterable[Table], as_json: bool) -> i
     if done.report is None:
         say("interrupted before anything was simulated")
         return EXIT_INTERRUPTED
+    for words in done.warnings:
+        warn(words)
     if as_json:
         emit_json(done.report.document())
         for left in done.report.left_out:

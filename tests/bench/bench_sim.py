@@ -120,7 +120,7 @@ def main() -> None:
         "peers": peers(runs),
         "preempting_peers": preempting_peers(runs),
         "other_peers": other_peers(),
-        "every_policy": every_policy(jobs, 1),
+        "every_policy": every_policy(jobs // 10, 1),
         "memory": memory(min(largest, 10 * jobs)),
         "growth": growth(largest, runs),
     }

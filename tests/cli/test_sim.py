@@ -22,11 +22,13 @@ from support.sim_traces import ran
 from gsched.app.sim_per_job import COLUMNS
 from gsched.model.job import JobKey, Wants
 from gsched.model.user_request import UserRequest
+from gsched.sim.compiling import COMPILING
 from gsched.testbed.wait import wait_for
 from gsched_cli import main
 from gsched_cli.commands.sim import compare, run
 from gsched_cli.errors import guarded
 from gsched_cli.sim_options import time_span
+from gsched_cli.sim_rows import _saying_compiles
 from gsched_sql import History
 
 from .conftest import PROGRAM
@@ -87,6 +89,55 @@ def test_a_policy_on_a_trace(sim, trace, tmp_path):
     assert "one pool that all jobs share" in done.stdout
     assert "jobs.csv is written" in done.stderr
     assert starts(tmp_path / "jobs.csv") == [0, 600, 6600, 6660]
+
+
+def test_restarts_and_rounds_of_the_command_line(sim, trace, tmp_path):
+    """The 60 s jobs come at 120 and 180 s, the first ends at 600: decided at 700."""
+    words = ("-P", "sjf", "-f", "philly", trace, "--nodes", "1x8", "--round", "100s",
+             "--restart-cost", "30", "--restart-one-gpu-cost", "0")  # fmt: skip
+    done = sim("run", *words, "--per-job", "jobs.csv", "--json")
+    assert done.returncode == 0, done.stderr
+    assert starts(tmp_path / "jobs.csv") == [0, 800, 600, 700]
+    told = json.loads(done.stdout)["assumptions"]
+    assert told["round_s"] == 100
+    assert (told["costs"]["restart_s"], told["costs"]["restart_one_gpu_s"]) == (30, 0)
+    in_words = sim("run", *words).stdout
+    assert "Decisions: every 100 s from the first submission" in in_words
+    assert "restart 30 s, restart on several nodes 30 s, restart on one GPU 0 s" in in_words
+    without = sim("run", *words[:7]).stdout
+    assert "Decisions:" not in without
+    assert "restart" not in without.partition("Costs of each attempt")[2].splitlines()[0]
+
+
+LIMITS = """id,submit,run,gpus,limit
+1,1000,600,8,3600
+2,1060,600,8,300
+3,1120,60,4,
+"""
+LIMITS_MAP = """[fields]
+job_id = "id"
+submit_time = "submit"
+duration_s = "run"
+num_gpus = "gpus"
+time_limit_s = "limit"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [(("-P", "multifactor"), True), (("-P", "fifo", "--slurm"), True), (("-P", "fifo"), False)],
+)
+def test_time_limits_that_backfill_goes_by_are_told_with_their_number(sim, tmp_path, words, told):
+    """One job of three has no limit, and one of the other two runs for longer than its own."""
+    (tmp_path / "limits.csv").write_text(LIMITS)
+    (tmp_path / "map.toml").write_text(LIMITS_MAP)
+    done = sim("run", *words, "-f", "csv", "--columns", "map.toml", "limits.csv",
+               "--nodes", "1x8")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = (
+        "Time limits for backfill: 1 of 3 jobs have none and count as 365 days; 1 of the 2 others"
+    )
+    assert (said in done.stdout) is told
 
 
 def test_policies_are_compared_with_the_first(sim, trace, tmp_path):
@@ -159,6 +210,37 @@ def test_a_pool_whose_name_looks_like_a_number(sim, trace, tmp_path):
     by_pool = document["policies"][0]["runs"][0]["by_pool"]
     assert {pool["name"] for pool in by_pool} == {"6214e9", "11cb48"}
     assert document["left_out"][0]["jobs"] == 1  # 8 GPUs in a pool of 4
+    assert "warning" not in done.stderr.replace("warning: not simulated", "")
+
+
+def test_a_large_part_that_is_left_out_and_predictions_of_few_are_warned_of(sim, trace, tmp_path):
+    (tmp_path / "pools.csv").write_text("pool,nodes,gpus\n11cb48,1,8\n")
+    words = ("run", "-P", "qssf", "-f", "philly", trace)
+    done = sim(*words, "--pools", "pools.csv")
+    assert done.returncode == 0
+    # 600 s and 6,000 s of 8 GPUs, besides 60 s of 8 and of 4
+    assert "warning: 98.7% of the jobs' GPU time is not simulated: 2 jobs of a pool" in done.stderr
+    every = sim(*words, "--nodes", "1x8", "--per-job", "jobs.csv")
+    assert "warning" not in every.stderr
+    with (tmp_path / "jobs.csv").open() as file:
+        job = next(csv.DictReader(file))["job"]
+    (tmp_path / "p.csv").write_text(f"job,predicted_duration_s\n{job},9\n")
+    few = sim(*words, "--nodes", "1x8", "--predictions", "p.csv")
+    assert (few.returncode, "warning: p.csv tells of 1 of 4 jobs only" in few.stderr) == (0, True)
+    (tmp_path / "p.csv").write_text("job,predicted_duration_s\nother,9\n")
+    none = sim(*words, "--nodes", "1x8", "--predictions", "p.csv")
+    assert (none.returncode, none.stdout) == (65, "")
+    assert "'other'" in none.stderr
+
+
+def test_it_is_said_once_that_the_loops_are_compiled(capsys):
+    told = []
+    tell = _saying_compiles(lambda what, rows: told.append((what, rows)))
+    for _ in range(2):
+        tell(f"fifo: {COMPILING}", 0)
+    tell("fifo: jobs ended", 5)
+    assert capsys.readouterr().err == f"gsched: {COMPILING}\n"
+    assert told == [("fifo: jobs ended", 5)]
 
 
 def test_the_order_of_the_rows_changes_nothing(sim, tmp_path):
@@ -201,6 +283,13 @@ def test_per_job_as_parquet_has_the_documented_columns(sim, trace, tmp_path):
     assert pyarrow.parquet.read_table(out)["policy"][0].as_py() == "fifo"
 
 
+def test_one_policy_is_not_compared(sim, trace):
+    done = sim("compare", "-P", "fifo,fifo", "-f", "philly", trace)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "one policy alone" in done.stderr
+    assert "gsched sim run" in done.stderr
+
+
 def test_a_page_and_figures(sim, trace, tmp_path):
     done = sim("compare", "-P", "fifo,sjf", "-f", "philly", trace, "--nodes", "1x8",
                   "--html", "out/page", "--figures", "out/figures")  # fmt: skip
@@ -213,16 +302,32 @@ def test_a_page_and_figures(sim, trace, tmp_path):
         assert path.name in done.stderr
 
 
+@pytest.mark.parametrize(("option", "name"), [("--html", "index.html"), ("--figures", "jct.svg")])
+def test_an_old_page_or_figure_is_replaced_by_force_alone(sim, trace, tmp_path, option, name):
+    (tmp_path / "out").mkdir()
+    old = tmp_path / "out" / name
+    old.write_text("old")
+    words = ("-P", "fifo", "-f", "philly", trace, "--nodes", "1x8", option, "out")
+    done = sim("run", *words)
+    assert (done.returncode, done.stdout, old.read_text()) == (2, "", "old")
+    assert f"{name} exists" in done.stderr
+    assert sim("run", *words, "--force").returncode == 0
+    assert old.read_text() != "old"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
         (("-P", "fifo"), 2, "--since 30d"),
         (("-P", "fifo", "x.csv"), 2, "--format"),
+        (("-P", "fifo", "nofile.csv"), 2, "cannot read nofile.csv: No such file"),
         (("-P", "fifo", "-f", "philly"), 2, "--format without files"),
         (("-P", "ffio", "-f", "philly", "t"), 78, "no policy is called 'ffio'"),
         (("-P", "fifo:x=1", "-f", "philly", "t"), 78, "has no knob 'x'"),
         (("-P", "qssf:span_octaves", "-f", "philly", "t"), 2, "is no knob with a number"),
-        (("-P", "srtf", "-f", "philly", "t", "--slurm"), 78, "needs preempt"),
+        (("-P", "srtf", "-f", "philly", "t", "--slurm"), 2, "with --slurm no job is preempted"),
+        (("-P", "srtf", "-f", "philly", "t", "--slurm"), 2, "leave --slurm out"),
+        (("-P", "fifo", "-f", "philly", "t", "--round", "1.5"), 2, "not whole seconds"),
         (("-P", "fifo", "-f", "philly", "t", "--nodes", "8"), 2, "10x8"),
         (("-P", "fifo", "-f", "philly", "t", "--nodes", "1x8", "--live"), 2, "both say"),
         (("-P", "fifo", "-f", "philly", "t", "--mtbf", "often"), 2, "no time span"),

@@ -14,7 +14,10 @@ placements = st.sampled_from(list(Placement))
 
 @st.composite
 def workloads(
-    draw: st.DrawFn, most: int = 14, sizes: tuple[int, ...] = (1, 1, 2, 3, 4, 8, 12, 16)
+    draw: st.DrawFn,
+    most: int = 14,
+    sizes: tuple[int, ...] = (1, 1, 2, 3, 4, 8, 12, 16),
+    shortest_s: int = 1,
 ) -> tuple[SimJobs, SimCluster]:
     """Jobs with whole-second times on one or two pools of two nodes of 8 GPUs each."""
     count = draw(st.integers(1, most))
@@ -23,7 +26,7 @@ def workloads(
     def column(values: st.SearchStrategy[int]) -> list[int]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
-    durations = column(st.integers(1, 40))
+    durations = column(st.integers(shortest_s, 40))
     factors = column(st.integers(1, 4))
     jobs = sim_jobs(
         sorted(column(st.integers(0, 30))),

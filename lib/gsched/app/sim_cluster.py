@@ -7,7 +7,7 @@ account (the virtual cluster of many traces) or its cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.app import sim_sizing
+from gsched.app.sim_gpu_types import at_speed_one, types_of
 from gsched.app.sim_inputs import Chosen, sim_jobs
 from gsched.app.sim_pools import (
     SHARED,
@@ -22,12 +23,14 @@ from gsched.app.sim_pools import (
     cluster_of,
     joined_pools,
     live_groups,
+    named_pools,
     parse_nodes,
     read_pools,
 )
 from gsched.app.sim_rows import Coded, PastColumns, Whole
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
+from gsched.explain.words import count
 from gsched.sim.cluster import SimCluster
 from gsched.sim.core.placement import can_ever_fit
 from gsched.sim.jobs import ANY, SimJobs
@@ -97,7 +100,9 @@ def fit(chosen: Chosen, order: ClusterOrder, settings: Settings) -> Fitted:
     fitting = known.without("larger-than-pool", ~can_run)
     if not can_run.all():
         jobs, more = _placeable(fitting.past, jobs.pool[can_run], cluster)
-    return Fitted(jobs, cluster, fitting, (f"Nodes and pools: {notes}.", *more))
+    past, jobs, speeds = at_speed_one(fitting.past, jobs, cluster)
+    told = (f"Nodes and pools: {notes}.", *speeds, *more)
+    return Fitted(jobs, cluster, replace(fitting, past=past), told)
 
 
 def _pools(
@@ -110,15 +115,15 @@ def _pools(
         groups = read_pools(order.pools)
         names = {group.pool for group in groups}
         by = order.pool_by or _naming(past, names)
-        return _labels(past, by), groups, f"as in {order.pools}, jobs by {by}"
+        labels, several = _in_pools(_labels(past, by), names)
+        return labels, groups, f"as in {order.pools}, jobs by {by}{several}"
     if order.live:
         groups, pool_of = live_groups(settings)
-        return (
-            _by_partition(past.partition, pool_of),
-            groups,
-            "the GPU nodes of this Slurm, all of them up",
-        )
-    return _sized(past, order)
+        labels, several = _by_name(past.partition, pool_of)
+        return labels, groups, f"the GPU nodes of this Slurm, all of them up{several}"
+    partition, several = _one_of_several(past.partition)
+    labels, groups, words = _sized(replace(past, partition=partition), order)
+    return labels, groups, f"{words}{several}"
 
 
 def _sized(past: PastColumns, order: ClusterOrder) -> tuple[Coded, Sequence[NodeGroup], str]:
@@ -129,12 +134,12 @@ def _sized(past: PastColumns, order: ClusterOrder) -> tuple[Coded, Sequence[Node
         codes = np.full(len(past), ANY, dtype=np.int32)
         codes[~untold] = labels.codes
         return Coded(codes, labels.values), groups, words
-    seen = sim_sizing.nodes_seen(past) if order.load is None and not order.gpus_a_node else None
+    seen = sim_sizing.nodes_seen(past)
     labels = _labels(past, by)
-    if seen is not None:
-        if by == "partition" and _one_cluster(past):
-            held = sim_sizing.partitions_held(past.partition, seen)
-            labels = _by_partition(past.partition, joined_pools(held))
+    if seen is not None and by == "partition" and _one_cluster(past):
+        held = sim_sizing.partitions_held(past.partition, seen)
+        labels, _ = _by_name(past.partition, joined_pools(held))
+    if seen is not None and order.load is None and not order.gpus_a_node:
         words = (
             "those that the jobs ran on, with the GPUs that were in use at once (at least these)"
         )
@@ -147,9 +152,10 @@ def _sized(past: PastColumns, order: ClusterOrder) -> tuple[Coded, Sequence[Node
         load = order.load or sim_sizing.USUAL_LOAD
         groups = sim_sizing.loaded_groups(past, labels, gpus, load)
         words = (
-            f"ASSUMED: nodes of {gpus} GPUs, as many as these jobs fill to {load:.0%} of the time"
+            f"ASSUMED: nodes of {gpus} GPUs, as many as these jobs fill to {load:.0%} from the "
+            "first to the last submission (or in their mean run time, if that is longer), rounded "
+            "up to whole nodes and to the largest job"
         )
-        words += " from first to last submission (or of the longest run, if that is more)"
     return labels, groups, f"{words}, jobs by {by}"
 
 
@@ -167,9 +173,7 @@ def _naming(past: PastColumns, names: set[str]) -> str:
         return "none"
 
     def found(by: str) -> int:
-        labels = _labels(past, by)
-        is_known = np.array([*(name in names for name in labels.values), False])
-        return int(is_known[labels.codes].sum())
+        return int((_in_pools(_labels(past, by), names)[0].codes != ANY).sum())
 
     return max(POOL_BY, key=found)
 
@@ -200,17 +204,53 @@ def _shared(past: PastColumns) -> Coded:
     return Coded(np.zeros(len(past), dtype=np.int32), [SHARED])
 
 
-def _by_partition(partition: Coded, pool_of: Mapping[str, str]) -> Coded:
-    """The pool of the first partition of each job that has one."""
+def _in_pools(labels: Coded, pools: Iterable[str]) -> tuple[Coded, str]:
+    """As `_by_name`, where pools may be those of several partitions: ``a100+debug``."""
+    return _by_name(labels, named_pools(pools, labels.values))
+
+
+def _by_name(labels: Coded, pool_of: Mapping[str, str]) -> tuple[Coded, str]:
+    """The pool of what each job names; of several partitions, of the first that has one.
+
+    Also in words of how many jobs that is so.
+    """
     pools = sorted(set(pool_of.values()))
     number = {name: place for place, name in enumerate(pools)}
+    first = [
+        next((name for name in (text, *_several(text)) if name in pool_of), None)
+        for text in labels.values
+    ]
+    codes = [ANY if name is None else number[pool_of[name]] for name in first]
+    chosen = [name not in (None, text) for name, text in zip(first, labels.values, strict=True)]
+    found = np.array([*codes, ANY], dtype=np.int32)[labels.codes]
+    return Coded(found, pools), _several_words(np.array([*chosen, False])[labels.codes])
 
-    def code(listed: str) -> int:
-        known = (pool_of[name] for name in listed.split(",") if name in pool_of)
-        return number.get(next(known, ""), ANY)
 
-    codes = np.array([*map(code, partition.values), ANY], dtype=np.int32)
-    return Coded(codes[partition.codes], pools)
+def _one_of_several(partition: Coded) -> tuple[Coded, str]:
+    """Of several partitions that a job names, the first that others name alone; and how many."""
+    alone = {text for text in partition.values if not _several(text)}
+    return _by_name(
+        partition, {name: name for text in partition.values for name in _known(text, alone)}
+    )
+
+
+def _known(text: str, alone: Container[str]) -> Sequence[str]:
+    several = _several(text)
+    return [name for name in several if name in alone] or several[:1] or [text]
+
+
+def _several(text: str) -> Sequence[str]:
+    """The partitions of a list, () where it is a single one: ``x/a,b`` is ``x/a`` and ``x/b``."""
+    cluster, slash, listed = text.rpartition("/")
+    names = [name for name in listed.split(",") if name]
+    return [f"{cluster}{slash}{name}" for name in names] if "," in listed else ()
+
+
+def _several_words(chosen: NDArray[np.bool_]) -> str:
+    jobs = int(chosen.sum())
+    if not jobs:
+        return ""
+    return f"; {count(jobs, 'job')} of several partitions: in the first of them that is there"
 
 
 def _placeable(
@@ -218,12 +258,11 @@ def _placeable(
 ) -> tuple[SimJobs, tuple[str, ...]]:
     """The jobs with the nodes and types that they ask for, where the cluster has such."""
     notes = []
-    types = {name: place for place, name in enumerate(cluster.gpu_types) if name}
-    of_type = np.array([*(types.get(name, ANY) for name in past.gpu_type.values), ANY])
-    gpu_type = of_type[past.gpu_type.codes].astype(np.int32)
+    gpu_type = types_of(past.gpu_type, cluster)
     foreign = int(((past.gpu_type.codes >= 0) & (gpu_type == ANY)).sum())
-    if foreign and types:
-        notes.append(f"{foreign:,} jobs ask for a type of GPU that is not here: they run on any.")
+    if foreign and any(cluster.gpu_types):
+        asking = "job asks" if foreign == 1 else "jobs ask"
+        notes.append(f"{foreign:,} {asking} for a type of GPU that is not here: any will do.")
     asked = _even_nodes(past)
     jobs = sim_jobs(past, pool, asked, gpu_type)
     beyond = (asked > 0) & ~can_ever_fit(jobs, cluster)
@@ -234,8 +273,8 @@ def _placeable(
         if helped.any():
             jobs = replace(jobs, num_nodes=np.where(helped, 0, asked).astype(np.int32))
             notes.append(
-                f"{int(helped.sum()):,} jobs had nodes that are not here: they run on as few "
-                "nodes as can be."
+                f"{count(int(helped.sum()), 'job')} had nodes that are not here: as few nodes as "
+                "can be will do."
             )
     return jobs, tuple(notes)
 

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gsched.app import sim_inputs, sim_predictions
 from gsched.app.sim_cluster import ClusterOrder, Fitted, fit
+from gsched.app.sim_left_out import much_left_out
 from gsched.app.sim_per_job import writing_jobs
 from gsched.app.sim_report import PolicyRuns, SimReport
-from gsched.app.sim_rules import RulesOrder
+from gsched.app.sim_rules import RulesOrder, limit_words
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.errors import UnavailableError, UsageError
 from gsched.model.job import Capability
+from gsched.model.jobtable import JobTable
 from gsched.model.progress import Progress
 from gsched.policy.base import Policy
+from gsched.policy.order_form import Misfit
 from gsched.policy.registry import check, load
 from gsched.sim.backend import CAPABILITIES
-from gsched.sim.jobs import SimJobs
+from gsched.sim.jobs import ANY, SimJobs
 from gsched.sim.metrics import Metrics, summarise
 from gsched.sim.result import SimResult
 from gsched.sim.run import simulate
+from gsched.traces.source import flows, open_trace
 
 if TYPE_CHECKING:
     from gsched.app.trace_formats import TraceOptions
@@ -58,6 +65,9 @@ class SimOrder:
 
     def __post_init__(self) -> None:
         if self.files and self.told is None:
+            for name in self.files:
+                if not flows(name):
+                    open_trace(name).close()  # that it is not there is the nearer reason
             raise UsageError("what are these files?", "say --format; `--help` lists the formats")
         if self.told is not None and not self.files:
             raise UsageError("--format without files", "name files, or - for standard input")
@@ -79,12 +89,14 @@ class SimOrder:
 class Simulated:
     """What came of an order; `interrupted` by Ctrl-C, the report has the part that was finished.
 
-    `report` is None where nothing was. `written` are the files and pages, by name.
+    `report` is None where nothing was. `written` are the files and pages, by name; `warnings` tell
+    what may not be as intended.
     """
 
     report: SimReport | None
     interrupted: bool
     written: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def parse_policy(text: str) -> tuple[str, Policy]:
@@ -110,11 +122,13 @@ def run(order: SimOrder, settings: Settings, told: Progress) -> Simulated:
     Raises what reading and fitting raise, before anything is written.
     """
     policies = dict(map(parse_policy, order.policies))
-    offers = CAPABILITIES - {Capability.PREEMPT} if order.rules.slurm else CAPABILITIES
     for policy in policies.values():
-        check(policy, offers)
+        check(policy, CAPABILITIES)
+        order.rules.check(policy)
     for folder in filter(None, (order.html, order.figures)):
         _make_folder(folder)
+    if not order.force:
+        _keep_old(order)
     with writing_jobs(order.per_job, replace=order.force) as write_jobs:
         world = _prepare(order, settings, policies, told)
         runs: dict[str, list[Metrics]] = {}
@@ -130,7 +144,7 @@ def run(order: SimOrder, settings: Settings, told: Progress) -> Simulated:
             interrupted = True
     found = _complete(runs, order.seeds)
     report = _report(order, world, policies, found)
-    return Simulated(report, interrupted, tuple(_written(order, report)))
+    return Simulated(report, interrupted, tuple(_written(order, report)), world.warnings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +156,7 @@ class _World:
     jobs: SimJobs
     sharing: Sharing | None
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def _prepare(
@@ -152,7 +167,8 @@ def _prepare(
         past = sim_inputs.read_history(settings, order.cluster_name, order.window, now())
     else:
         past = sim_inputs.read_files(order.files, order.told, order.window, told)
-    fitted = fit(sim_inputs.choose(past), order.cluster, settings)
+    chosen = sim_inputs.choose(past)
+    fitted = fit(chosen, order.cluster, settings)
     notes = [*past.notes, *fitted.notes]
     jobs = fitted.jobs
     rules = order.rules.rules(jobs, sharing)
@@ -162,9 +178,25 @@ def _prepare(
         predicted, words = sim_predictions.predicted(fitted, past.earlier(), rules, told)
     else:
         predicted, words = jobs.predicted_duration_s, ""
-    _, shared = order.rules.shared(jobs, sharing, order.rules.seed)
-    told_notes = (*notes, *filter(None, (words, shared)), _SHARED_NOTES)
-    return _World(past, fitted, replace(jobs, predicted_duration_s=predicted), sharing, told_notes)
+    jobs = replace(jobs, predicted_duration_s=predicted)
+    with_classes, shared = order.rules.shared(jobs, sharing, order.rules.seed)
+    backfills = order.rules.slurm or any(map(_backfills, policies.values()))
+    limits = limit_words(jobs) if backfills else ""
+    told_notes = (*notes, *filter(None, (words, shared, limits)), _SHARED_NOTES)
+    left_out = much_left_out(fitted.chosen.left_out, chosen.gpu_time_s)
+    warnings = (*filter(None, (left_out,)), *_few_told(order, with_classes))
+    return _World(past, fitted, jobs, sharing, told_notes, warnings)
+
+
+def _few_told(order: SimOrder, jobs: SimJobs) -> Iterator[str]:
+    """Warnings of files that tell of less than half of the jobs."""
+    known = {
+        order.predictions: ~np.isnan(jobs.predicted_duration_s),
+        order.rules.sharing: jobs.share_class != ANY,
+    }
+    for source, is_known in known.items():
+        if source is not None and is_known.mean() < 0.5:
+            yield f"{source} tells of {is_known.sum():,} of {len(jobs):,} jobs only"
 
 
 _SHARED_NOTES = (
@@ -175,6 +207,11 @@ _SHARED_NOTES = (
 
 def _needs_prediction(policy: Policy) -> bool:
     return policy.needs_prediction and Capability.ORACLE not in policy.requires
+
+
+def _backfills(policy: Policy) -> bool:
+    form = policy.order_form(JobTable.from_views([]))
+    return form is not None and form.discipline.misfit is Misfit.BACKFILL
 
 
 def _results(
@@ -231,6 +268,22 @@ def _written(order: SimOrder, report: SimReport | None) -> Iterator[Path]:
         from gsched.app.sim_figures import write_figures
 
         yield from write_figures(order.figures, report)
+
+
+def _keep_old(order: SimOrder) -> None:
+    """Raises UsageError for a page or figures that are there: before the long work, not after."""
+    paths: list[Path] = []
+    if order.html is not None:
+        from gsched.app.sim_page import NAME
+
+        paths.append(order.html / NAME)
+    if order.figures is not None:
+        from gsched.app.sim_figures import file_names
+
+        paths += [order.figures / name for name in file_names()]
+    for path in paths:
+        if os.path.lexists(path):
+            raise UsageError(f"{path} exists", "choose another folder, or --force to replace it")
 
 
 def _make_folder(folder: Path) -> None:

@@ -32,6 +32,7 @@ _DASHES = ("-", "--", ":", "-.")
 _SIZE_INCHES = (6.4, 3.5)
 _DPI = 160
 _MODE = 0o644
+_SUFFIXES = ("png", "svg")
 _LONGEST_LABEL = 28
 _TICKS_S = {
     "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": 3600, "6 h": 21_600,
@@ -86,6 +87,11 @@ def plots(report: SimReport) -> Iterator[Plot]:
             yield plot
 
 
+def file_names() -> list[str]:
+    """All that `write_figures` may write."""
+    return [f"{plot.name}.{suffix}" for plot, _ in _PLOTS for suffix in _SUFFIXES]
+
+
 def write_figures(folder: Path, report: SimReport) -> list[Path]:
     """Write each figure as PNG and SVG into `folder`, which is made; returns the paths."""
     written = []
@@ -93,7 +99,7 @@ def write_figures(folder: Path, report: SimReport) -> list[Path]:
         figure = plot.drawn(report)
         with mpl.rc_context(_STYLE):
             figure.suptitle(plot.title, fontsize=10)
-        for suffix in ("png", "svg"):
+        for suffix in _SUFFIXES:
             path = folder / f"{plot.name}.{suffix}"
             write_atomically(path, _bytes(figure, suffix, transparent=False), _MODE)
             written.append(path)

@@ -82,8 +82,11 @@ def read_files(
             if stream.damage:
                 raise DataError(stream.damage, "get the whole file; nothing is simulated")
     past = gatherer.jobs()
+    if not len(past) and not num_rejects:
+        raise DataError(f"{', '.join(files)}: no job in it", "it has no row, but perhaps a header")
     if past.repeated_rows:
-        notes[f"{past.repeated_rows:,} rows tell of an attempt that others tell of, too"] = None
+        tell = "row tells" if past.repeated_rows == 1 else "rows tell"
+        notes[f"{past.repeated_rows:,} {tell} of an attempt that others tell of, too"] = None
     examples = tuple(f"{r.source}, line {r.line}: {r.reason}" for r in rejects)
     rejected = LeftOut("rejected", num_rejects, 0.0, examples)
     names = ", ".join("standard input" if name == STDIN else name for name in files)
@@ -177,6 +180,12 @@ class Chosen:
 
     past: PastColumns
     left_out: tuple[LeftOut, ...]
+
+    @property
+    def gpu_time_s(self) -> float:
+        """GPUs times run time as recorded, of those that are left out too."""
+        of_past = (self.past.num_gpus * self.past.run_s.astype(np.float64)).sum()
+        return float(of_past) + sum(left.gpu_time_s for left in self.left_out)
 
     def without(self, reason: str, unfit: NDArray[np.bool_]) -> Chosen:
         """The same without some jobs; they are counted. Raises DataError where none is left."""

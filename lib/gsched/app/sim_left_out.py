@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 SHOWN = 3
 """So many jobs of each kind that is left out are named."""
 
+MUCH = 0.05
+"""Where more than such a part of the GPU time is left out, that is a warning."""
+
 LEFT_OUT = {
-    "rejected": "rows that could not be understood",
+    "rejected": "that could not be understood",
     "impossible-time": "with times before 1970 or centuries ahead",
-    "no-gpus": "without GPUs, which are not simulated",
+    "no-gpus": "without GPUs",
     "gpus-unknown": "of which nobody tells how many GPUs they had",
     "not-ended": "still waiting or running, or of which nobody tells an end",
     "never-ran": "that never ran",
@@ -37,10 +41,13 @@ class LeftOut:
 
     @property
     def words(self) -> str:
-        """For people: ``12 jobs without GPUs, which are not simulated``."""
+        """For people: ``12 jobs without GPUs``."""
         named = f" ({', '.join(self.examples)}{', …' if self.jobs > len(self.examples) else ''})"
-        what = "" if self.reason == "rejected" else "job " if self.jobs == 1 else "jobs "
-        return f"{self.jobs:,} {what}{LEFT_OUT[self.reason]}{named if self.examples else ''}"
+        what = "row" if self.reason == "rejected" else "job"
+        several = "" if self.jobs == 1 else "s"
+        return (
+            f"{self.jobs:,} {what}{several} {LEFT_OUT[self.reason]}{named if self.examples else ''}"
+        )
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -50,3 +57,19 @@ class LeftOut:
             "gpu_time_s": self.gpu_time_s,
             "examples": list(self.examples),
         }
+
+
+def much_left_out(left_out: Sequence[LeftOut], total_s: float) -> str:
+    """A warning where much of the jobs' GPU time is not simulated, "" where little is.
+
+    `total_s` is the GPU time of all jobs as recorded, of those that are left out too.
+    """
+    missing_s = sum(left.gpu_time_s for left in left_out)
+    share = missing_s / total_s if missing_s else 0.0
+    if share <= MUCH:
+        return ""
+    reasons = sorted((left for left in left_out if left.gpu_time_s), key=lambda o: -o.gpu_time_s)
+    return (
+        f"{share:.1%} of the jobs' GPU time is not simulated: "
+        f"{'; '.join(left.words for left in reasons)}"
+    )

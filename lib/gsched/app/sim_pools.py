@@ -177,6 +177,22 @@ def joined_pools(held: Mapping[str, Iterable[object]]) -> dict[str, str]:
     return {name: "+".join(group) for group in members.values() for name in group}
 
 
+def named_pools(pools: Iterable[str], told: Iterable[str]) -> dict[str, str]:
+    """The pool of each name, of pools that may be named as by `joined_pools`.
+
+    ``a+b`` is the pool of ``a`` and ``b``, unless these are pools of their own, or one of `told`
+    is called ``a+b``. Raises DataError where a name is in two pools.
+    """
+    known, literal = sorted(set(pools)), set(told)
+    pool_of = {pool: pool for pool in known}
+    joined: dict[str, str] = {}
+    for pool in known:
+        for part in () if pool in literal else filter(None, pool.split("+")):
+            if joined.setdefault(part, pool) != pool and part not in pool_of:
+                raise DataError(f"{part} is in two pools: {joined[part]} and {pool}")
+    return joined | pool_of
+
+
 def cluster_of(groups: Sequence[NodeGroup], nodes_a_switch: int = 0) -> SimCluster:
     """The cluster of these groups, pools in the order of their names.
 

@@ -1,8 +1,10 @@
 """Run times as they could have been predicted when each job was submitted.
 
-The rolling estimate (``gsched.predict.rolling``) learns from each job when it ends: by the trace's
-own times where they are told, else by those under FIFO on the simulated cluster. So no prediction
-knows what had not happened yet, and it is the same whatever policy is simulated.
+The rolling estimate (``gsched.predict.rolling``) learns from each job when it has ended both as
+recorded (where the trace tells that) and under FIFO on the simulated cluster, which may be busier
+than the recorded one. So it is the same whatever policy is simulated, and knows nothing that had
+not happened there; a policy that holds a job back for longer than FIFO may meet a prediction that
+has learnt from it already.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gsched.app.sim_cluster import Fitted
 from gsched.app.sim_past_jobs import past_jobs
 from gsched.app.sim_rows import PastColumns, Real, Whole
 from gsched.errors import DataError, UnavailableError
+from gsched.explain.words import count
 from gsched.files import read_bounded
 from gsched.model.history import PastJob
 from gsched.model.progress import Progress
@@ -31,6 +35,7 @@ from gsched.sim.run import simulate
 
 HEADER = ("job", "predicted_duration_s")
 
+_UNPREDICTED = " and are ordered as if they had the median key of the others"
 _TOLD_EVERY = 5_000
 _MAX_BYTES = 1 << 30
 
@@ -43,25 +48,22 @@ def predicted(
     `earlier` jobs, in the order in which they ended, ended before all of them were submitted.
     """
     past = fitted.chosen.past
-    ends = past.end_time.copy()
-    if past.start_assumed.any():
-        fifo = simulate(
-            fitted.jobs, fitted.cluster, Fifo(), SimRules(placement=rules.placement), told
-        )
-        if fifo.interrupted:
-            raise KeyboardInterrupt
-        under_fifo = np.ceil(fifo.end_s).astype(np.int64) + fitted.jobs.origin
-        ends = np.where(past.start_assumed, under_fifo, ends)
+    fifo = simulate(fitted.jobs, fitted.cluster, Fifo(), SimRules(placement=rules.placement), told)
+    if fifo.interrupted:
+        raise KeyboardInterrupt
+    under_fifo = np.ceil(fifo.end_s).astype(np.int64) + fitted.jobs.origin
+    is_later = past.start_assumed | (under_fifo > past.end_time)
+    ends = np.where(is_later, under_fifo, past.end_time)
     teaching = list(earlier)
     values, sources = _walk(RollingEstimator.fit(teaching), past, ends, told)
-    return values, _words(past, sources, len(teaching))
+    return values, _words(past, sources, _ended(past, is_later), len(teaching))
 
 
 def read_predictions(path: Path, fitted: Fitted) -> tuple[Real, str]:
     """Predicted seconds from a CSV file with the columns job and predicted_duration_s.
 
-    Raises DataError naming the line for what is no such file, UnavailableError where it cannot be
-    read.
+    Raises DataError naming the line for what is no such file, or where it has none of the jobs,
+    UnavailableError where it cannot be read.
     """
     try:
         text = read_bounded(path, _MAX_BYTES).decode("utf-8-sig")
@@ -75,9 +77,17 @@ def read_predictions(path: Path, fitted: Fitted) -> tuple[Real, str]:
         raise UnavailableError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path}: {error}") from error
-    values = np.array([found.get(job, math.nan) for job in fitted.jobs.ids], dtype=np.float64)
+    ids = fitted.jobs.ids
+    values = np.array([found.get(job, math.nan) for job in ids], dtype=np.float64)
     missing_jobs = int(np.isnan(values).sum())
-    return values, f"Predictions: {path}; {missing_jobs:,} of {len(values):,} jobs have none."
+    if missing_jobs == len(values):
+        named = f"a job is {next(iter(found))[:60]!r}" if found else "there is no job"
+        raise DataError(
+            f"{path} predicts none of the {len(values):,} jobs",
+            f"in the file {named}, and those simulated are called as {ids[0][:60]!r} is",
+        )
+    words = f"Predictions: {path}; {missing_jobs:,} of {len(values):,} jobs have none"
+    return values, f"{words}{_UNPREDICTED if missing_jobs else ''}."
 
 
 def _seconds(text: str | None, path: Path, line: int) -> float:
@@ -110,13 +120,27 @@ def _walk(
     return values, sources
 
 
-def _words(past: PastColumns, sources: Counter[str], num_earlier: int) -> str:
+def _ended(past: PastColumns, is_later: NDArray[np.bool_]) -> str:
+    """What counts as the end of a job that is learnt from."""
+    if past.start_assumed.all():
+        return "under FIFO on this cluster"
+    return (
+        "as recorded and under FIFO on this cluster, the later of both: FIFO's for "
+        f"{int(is_later.sum()):,} of {len(past):,} jobs"
+    )
+
+
+def _words(past: PastColumns, sources: Counter[str], ended: str, num_earlier: int) -> str:
     """How the predictions came about, with the number of jobs by rule."""
     by_rule = ", ".join(f"{rule} {count:,}" for rule, count in sources.most_common())
-    ends = "under FIFO on this cluster" if past.start_assumed.any() else "as recorded"
-    words = f"Predictions: rolling estimate of jobs that had ended ({ends}); by rule: {by_rule}"
+    words = (
+        f"Predictions: rolling estimate of jobs that had ended ({ended}; a policy that holds a job "
+        f"back for longer may meet what was learnt from it); by rule: {by_rule}"
+    )
+    if sources["nothing"]:
+        words += f"; {sources['nothing']:,} have none{_UNPREDICTED}"
     if num_earlier:
-        words += f"; {num_earlier:,} jobs that ended before the window taught it"
+        words += f"; {count(num_earlier, 'job')} that ended before the window taught it"
     if (past.user.codes < 0).all():
         words += "; the trace tells no users: accounts stand for them"
     if (past.name.codes < 0).all():

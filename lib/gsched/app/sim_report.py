@@ -12,11 +12,12 @@ import numpy as np
 from gsched.model.job import Capability
 from gsched.model.jobtable import JobTable
 from gsched.policy.base import Policy
-from gsched.policy.order_form import Discipline
+from gsched.policy.order_form import Discipline, OrderForm
 from gsched.resampling import CONFIDENCE, MIN_DAYS
 from gsched.sim.cluster import SimCluster
-from gsched.sim.intervals import MIN_RUNS, Estimate, differences, estimates
+from gsched.sim.intervals import MIN_RUNS, Difference, Estimate, differences, estimates
 from gsched.sim.metrics import Metrics
+from gsched.sim.paired import ended_in_both, same_ended
 from gsched.sim.rules import SimRules
 
 if TYPE_CHECKING:
@@ -40,10 +41,18 @@ class PolicyRuns:
         return Capability.ORACLE in self.policy.requires
 
     @cached_property
+    def _form(self) -> OrderForm | None:
+        return self.policy.order_form(JobTable.from_views([]))
+
+    @property
     def discipline(self) -> Discipline | None:
         """How its order is carried out; None where that is decided round by round."""
-        form = self.policy.order_form(JobTable.from_views([]))
-        return None if form is None else form.discipline
+        return None if self._form is None else self._form.discipline
+
+    @property
+    def tells_tenants_apart(self) -> bool:
+        """Whether its order hangs on what each tenant uses."""
+        return self._form is not None and self._form.tenants is not None
 
     @property
     def preempts(self) -> bool:
@@ -92,6 +101,13 @@ class SimReport:
         return self.policies[0]
 
     @property
+    def simulated(self) -> str:
+        """How many of the jobs that were read are simulated, in words; rows may be no jobs."""
+        jobs = self.baseline.runs[0].all_jobs.jobs
+        told = jobs + sum(left.jobs for left in self.left_out if left.reason != "rejected")
+        return f"{jobs:,} of {told:,} jobs simulated"
+
+    @property
     def interrupted(self) -> bool:
         """Whether a run was ended before its end."""
         return any(run.interrupted for policy in self.policies for run in policy.runs)
@@ -109,11 +125,24 @@ class SimReport:
         return "days" if len(self.baseline.runs[0].daily.days) >= MIN_DAYS else None
 
     @cached_property
-    def differences(self) -> dict[str, dict[str, Estimate]]:
-        """By label of each policy but the baseline: its figures less the baseline's."""
+    def differences(self) -> dict[str, dict[str, Difference]]:
+        """By label of each policy but the baseline: its figures less the baseline's.
+
+        Those of jobs are over the jobs that ended under both.
+        """
         return {
             other.label: differences(other.runs, self.baseline.runs) for other in self.policies[1:]
         }
+
+    @cached_property
+    def same_ended(self) -> bool:
+        """Whether the same jobs ended under all policies."""
+        return all(same_ended(other.runs, self.baseline.runs) for other in self.policies[1:])
+
+    def ended_under_both(self, policy: PolicyRuns) -> list[int]:
+        """How many jobs ended under a policy and under the baseline, in each run."""
+        pairs = zip(policy.runs, self.baseline.runs, strict=True)
+        return [int(ended_in_both(run, base).sum()) for run, base in pairs]
 
     def document(self) -> dict[str, Any]:
         """As JSON; times in seconds, shares as parts of 1."""
@@ -124,7 +153,10 @@ class SimReport:
             "left_out": [left.document() for left in self.left_out],
             "notes": list(self.notes),
             "interrupted": self.interrupted,
-            "policies": [policy.document() for policy in self.policies],
+            "policies": [
+                {**policy.document(), "ended_under_both": self.ended_under_both(policy)}
+                for policy in self.policies
+            ],
             "baseline": self.baseline.label,
             "confidence": CONFIDENCE,
             "interval_unit": self.interval_unit,
@@ -171,4 +203,5 @@ def _rules_document(rules: SimRules, seeds: Sequence[int]) -> dict[str, Any]:
         "power": asdict(rules.power),
         "sample_s": rules.sample_s,
         "size_first_tick_s": rules.size_first_tick_s,
+        "round_s": rules.round_s,
     }

@@ -43,10 +43,11 @@ _NUMBERS = (
     *("restarts", "start_assumed"),
 )
 _TEXTS = ("cluster", "source", "state_text", "user", "tenant", "partition", "name", "node_list")
-_KEPT_TEXTS = {"cluster", "user", "tenant", "partition", "name", "node_list", "gpu_type"}
+_KEPT_TEXTS = {"cluster", "user", "tenant", "partition", "name", "node_list"}
 _NOTHING = Constant(None)
 _NO_NUMBERS = np.empty(0, dtype=np.int64)
 _TYPED = "gres/gpu:"
+_KINDS = {"gpu_type": "requested", "ran_on": "allocated"}
 
 
 class Coded(NamedTuple):
@@ -67,7 +68,8 @@ class PastColumns:
     `submit_time` is the first one, `start_time` and `end_time` are of the last attempt, `run_s` is
     the run time of all attempts together (0: it never ran). What still waits or runs has no end.
     `start_assumed`: the source tells no start, which is taken to be the submission. `deadline` is
-    an epoch time, `weight` what it is worth to meet it.
+    an epoch time, `weight` what it is worth to meet it. `gpu_type` is the type of GPU that a job
+    asks for, `ran_on` the one that it ran on the last time.
     """
 
     job_id: Whole
@@ -92,6 +94,7 @@ class PastColumns:
     name: Coded
     node_list: Coded
     gpu_type: Coded
+    ran_on: Coded
     source_ids: Sequence[str | None]
     repeated_rows: int = 0
 
@@ -125,7 +128,7 @@ class Gatherer:
 
     def __init__(self) -> None:
         self._numbers: dict[str, list[Whole]] = {name: [] for name in (*_NUMBERS, "state")}
-        self._texts = {name: _Coder() for name in (*_TEXTS, "gpu_type")}
+        self._texts = {name: _Coder() for name in (*_TEXTS, *_KINDS)}
         self._reals: dict[str, list[Real]] = {"deadline": [], "weight": []}
         self._source_ids: list[Sequence[str | None]] = []
 
@@ -138,8 +141,9 @@ class Gatherer:
         self._numbers["state"].append(_whole(states, part.count))
         for name in _TEXTS:
             self._texts[name].take(told.get(name, _NOTHING), part.count)
-        kinds = _each(told.get("requested", Constant(())), _gpu_type)
-        self._texts["gpu_type"].take(kinds, part.count)
+        for name, source in _KINDS.items():
+            kinds = _each(told.get(source, Constant(())), _gpu_type)
+            self._texts[name].take(kinds, part.count)
         for name, values in zip(self._reals, deadlines_of(part), strict=True):
             self._reals[name].append(values)
         self._source_ids.append(part.column("source_id"))
@@ -199,7 +203,7 @@ class _Rows:
             **numbers,
             attempts=np.ones(len(rows), dtype=np.int64),
             **self._reals_of(rows),
-            **{name: column for name, column in texts.items() if name in _KEPT_TEXTS},
+            **{name: column for name, column in texts.items() if name in (*_KEPT_TEXTS, *_KINDS)},
             source_ids=[self.source_ids[row] for row in rows.tolist()],
         )
 
@@ -215,7 +219,7 @@ class _Rows:
         return replace(
             columns_of_jobs(jobs),
             **self._reals_of(last),
-            gpu_type=self.texts["gpu_type"].take(last),
+            **{name: self.texts[name].take(last) for name in _KINDS},
             repeated_rows=repeated,
         )
 
@@ -272,6 +276,7 @@ def columns_of_jobs(jobs: Sequence[HistoryJob]) -> PastColumns:
         name=coded(job.name for job in jobs),
         node_list=coded(a.node_list for a in lasts),
         gpu_type=coded(_gpu_type(a.requested) for a in lasts),
+        ran_on=coded(_gpu_type(a.allocated) for a in lasts),
         source_ids=[a.source_id for a in lasts],
     )
 
@@ -370,9 +375,7 @@ def _told(value: int) -> int | None:
     return None if value == NONE else value
 
 
-def _gpu_type(requested: Iterable[Tres]) -> str | None:
-    """The type of GPU that a job asks for, None where any does."""
-    for tres in requested:
-        if tres.name.startswith(_TYPED):
-            return tres.name.removeprefix(_TYPED)
-    return None
+def _gpu_type(told: Iterable[Tres]) -> str | None:
+    """The type of GPU among what a job asks for or got, None where there is none or several."""
+    kinds = {t.name.removeprefix(_TYPED) for t in told if t.name.startswith(_TYPED)}
+    return kinds.pop() if len(kinds) == 1 else None

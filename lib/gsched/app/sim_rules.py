@@ -6,8 +6,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gsched.errors import UsageError
+from gsched.errors import DataError, UsageError
+from gsched.model.job import Capability
+from gsched.model.times import DAY_S
+from gsched.policy.base import Policy
 from gsched.sim.colocation import classes_of, drawn_classes, read_colocation
+from gsched.sim.core.reservation import NO_LIMIT_S
 from gsched.sim.jobs import ANY, SimJobs
 from gsched.sim.rules import (
     Costs,
@@ -31,7 +35,7 @@ class RulesOrder:
 
     `sharing` is a file of measured speeds, `sharing_gpu` the part of it, and with `sharing_drawn`
     each job gets one of its classes by chance, else by its name. Raises UsageError for nodes that
-    fail all the time.
+    fail all the time, and for parts of a second between rounds.
     """
 
     placement: str = "consolidated"
@@ -42,6 +46,8 @@ class RulesOrder:
     checkpoint_s: float = 0.0
     restart_s: float = 0.0
     restart_wide_s: float | None = None
+    restart_one_gpu_s: float | None = None
+    round_s: float = 0.0
     mtbf_s: float | None = None
     repair_s: float = 3600.0
     checkpoint_every_s: float = 0.0
@@ -59,11 +65,23 @@ class RulesOrder:
             raise UsageError(
                 f"--mtbf: nodes that fail more often than every {SHORTEST_MTBF_S} s do no work"
             )
+        if self.round_s % 1:  # multiples of parts of a second are not exact
+            raise UsageError(f"--round: {self.round_s:g} s are not whole seconds")
 
     @property
     def has_chance(self) -> bool:
         """Whether another seed gives another result."""
         return self.mtbf_s is not None or self.sharing_drawn
+
+    def check(self, policy: Policy) -> None:
+        """Raises UsageError for a policy that these options take something away from."""
+        if self.slurm and Capability.PREEMPT in policy.requires:
+            raise UsageError(
+                f"policy {policy.name} needs {Capability.PREEMPT.value}, and with --slurm no job "
+                "is preempted",
+                "leave --slurm out, or choose a policy without `checkpoint` among its needs: "
+                "`gsched policy list`",
+            )
 
     def rules(self, jobs: SimJobs, sharing: Sharing | None) -> SimRules:
         """The rules for these jobs. Samples lie further apart where the jobs span many years."""
@@ -73,7 +91,14 @@ class RulesOrder:
             placement=Placement(self.placement),
             scheduler=Scheduler.SLURM if self.slurm else Scheduler.PLAIN,
             seed=self.seed,
-            costs=Costs(self.launch_s, self.cleanup_s, self.checkpoint_s, self.restart_s, wide),
+            costs=Costs(
+                self.launch_s,
+                self.cleanup_s,
+                self.checkpoint_s,
+                self.restart_s,
+                wide,
+                self.restart_one_gpu_s,
+            ),
             failures=None
             if self.mtbf_s is None
             else Failures(self.mtbf_s, self.repair_s, self.checkpoint_every_s),
@@ -83,6 +108,7 @@ class RulesOrder:
             else Sleep(self.sleep_after_s, self.wake_s, self.keep_awake),
             power=self.power,
             sample_s=USUAL_SAMPLE_S * max(1.0, np.ceil(span_s / USUAL_SAMPLE_S / MAX_SAMPLES)),
+            round_s=self.round_s,
         )
 
     def pairs(self) -> Sharing | None:
@@ -94,7 +120,10 @@ class RulesOrder:
         return read_colocation(self.sharing, self.sharing_gpu, self.min_speed)
 
     def shared(self, jobs: SimJobs, sharing: Sharing | None, seed: int) -> tuple[SimJobs, str]:
-        """The jobs with their classes, and in words how they got them."""
+        """The jobs with their classes, and in words how they got them.
+
+        Raises DataError where no job has one.
+        """
         if sharing is None:
             return jobs, ""
         if self.sharing_drawn:
@@ -105,5 +134,40 @@ class RulesOrder:
             classes = classes_of(sharing, names, jobs.num_gpus)
             how = "by job name"
         known = int((classes != ANY).sum())
+        if not known:
+            raise DataError(
+                f"{self.sharing} measured none of the {len(jobs):,} jobs", self._unmeasured(jobs)
+            )
         words = f"Sharing: {self.sharing}, classes {how}; {known:,} of {len(jobs):,} jobs have one."
         return replace(jobs, share_class=classes), words
+
+    def _unmeasured(self, jobs: SimJobs) -> str:
+        """A hint where no job has a class."""
+        sharing = self.pairs()
+        example = sharing.classes[0] if sharing else ""
+        if self.sharing_drawn:
+            return f"no job has as many GPUs as any class was measured with ({example[:60]!r})"
+        if not jobs.names:
+            return "these jobs tell no names: --sharing-drawn gives them classes by chance"
+        return (
+            f"a class is {example[:60]!r}, and a job is called {jobs.names[0][:60]!r}: they have "
+            "to be the same name, or --sharing-drawn gives classes by chance"
+        )
+
+
+def limit_words(jobs: SimJobs) -> str:
+    """What the time limits that backfill goes by are worth, in words."""
+    has_none = np.isnan(jobs.time_limit_s)
+    untold = int(has_none.sum())
+    overdue = int((jobs.duration_s > jobs.time_limit_s).sum())
+    words = (
+        f"Time limits for backfill: {untold:,} of {len(jobs):,} jobs have none and count as "
+        f"{NO_LIMIT_S / DAY_S:g} days"
+    )
+    if untold == len(jobs):
+        return f"{words}."
+    return (
+        f"{words}; {overdue:,} of the {len(jobs) - untold:,} others run for longer than their "
+        "limit: Slurm would end them, here they run on and count as if they might end at any "
+        "moment."
+    )

@@ -3,9 +3,9 @@
 Where most jobs tell their nodes: those nodes, each with as many GPUs as were in use on it at once,
 and partitions that share a node are one pool. Else, where jobs tell when they started: as many
 nodes as hold the GPUs that were in use at once. Both are lower bounds. Else, or when asked to: so
-large that the jobs' GPU time fills a given fraction of it from the first to the last submission,
-or for the longest run where that takes longer. A pool always holds its largest job, because it has
-run there.
+large that the jobs' GPU time is a given fraction of its own from the first to the last submission
+(the offered load of reports), or in their mean run time, by GPU, where that is longer: then all may
+run at once. A pool always holds its largest job, because it has run there.
 """
 
 from __future__ import annotations
@@ -96,9 +96,10 @@ def peak_groups(jobs: PastColumns, pools: Coded, gpus_a_node: int) -> list[NodeG
 def loaded_groups(
     jobs: PastColumns, pools: Coded, gpus_a_node: int, load: float
 ) -> list[NodeGroup]:
-    """As many nodes as the jobs fill to `load` while they are submitted, or for the longest run."""
-    span_s = max(int(np.ptp(jobs.submit_time)), int(jobs.run_s.max()))
+    """As many nodes as the jobs fill to `load` while they are submitted, or for their mean run."""
     gpu_time_s = jobs.num_gpus * jobs.run_s.astype(np.float64)
+    mean_run_s = float(gpu_time_s.sum() / jobs.num_gpus.sum())
+    span_s = max(float(np.ptp(jobs.submit_time)), mean_run_s)
     demand = np.bincount(pools.codes, weights=gpu_time_s, minlength=len(pools.values)) / span_s
     return _groups(jobs, pools, np.ceil(demand / load).astype(np.int64), gpus_a_node)
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from gsched.app.sim_report import PolicyRuns, SimReport
 from gsched.explain.words import percent, short_time
+from gsched.policy.order_form import Misfit
 from gsched.resampling import CONFIDENCE
-from gsched.sim.intervals import Estimate
+from gsched.sim.intervals import Difference, Estimate
 from gsched.sim.metrics import ClassMetrics, Metrics
+from gsched.sim.rules import Scheduler
 
 UNKNOWN = "-"
 MOST_TENANTS = 20
@@ -53,14 +55,19 @@ _ESTIMATES: Mapping[str, str] = {
 
 
 def comparison(report: SimReport) -> Table:
-    """A row a policy: mean JCT and its change against the baseline, and a few more."""
+    """A row a policy: mean JCT and its change against the baseline, and a few more.
+
+    With the policy's discipline: whether jobs may pass a job that does not fit often matters more
+    than their order.
+    """
     interval = f"{percent(CONFIDENCE)} INTERVAL"
-    headings = ("POLICY", "MEAN JCT", "CHANGE", interval, "MEDIAN JCT", "P99 JCT")
-    more = ("MEAN QUEUEING", "P99 QUEUEING", "SLOWDOWN", "UTIL")
+    headings = ("POLICY", "DISCIPLINE", "ENDED", "MEAN JCT", "CHANGE", interval, "MEDIAN JCT")
+    more = ("P99 JCT", "MEAN QUEUEING", "P99 QUEUEING", "SLOWDOWN", "UTIL")
     return Table(
-        f"Compared with {report.baseline.label}",
+        f"Compared with {report.baseline.label} ({report.simulated})",
         (*headings, *more),
         [_compared(report, policy) for policy in report.policies],
+        num_names=2,
     )
 
 
@@ -80,7 +87,8 @@ def figures(report: SimReport) -> Table:
             for name, text in _ONCE.items()
         ),
     ]
-    return Table("All figures", ("FIGURE", *_labels(report)), rows)
+    title = f"All figures ({report.simulated})"
+    return Table(title, ("FIGURE", *_labels(report)), rows)
 
 
 def difference_table(report: SimReport) -> Table:
@@ -90,7 +98,7 @@ def difference_table(report: SimReport) -> Table:
             name,
             label,
             signed(metric, found[metric].value),
-            _change(found[metric], report.baseline.estimates[metric]),
+            _change(found[metric]),
             interval_text(metric, found[metric]),
         )
         for metric, name in _ESTIMATES.items()
@@ -139,7 +147,10 @@ def interval_text(metric: str, told: Estimate) -> str:
     """From where to where a difference lies."""
     if told.low is None or told.high is None:
         return UNKNOWN
-    return f"{signed(metric, told.low)} … {signed(metric, told.high)}"
+    if told.low == told.high == 0:
+        return "the same"
+    low, high = signed(metric, told.low), signed(metric, told.high)
+    return f"{low} … {high}" if low != high else f"about {low}"
 
 
 def _labels(report: SimReport) -> Row:
@@ -148,11 +159,13 @@ def _labels(report: SimReport) -> Row:
 
 def _compared(report: SimReport, policy: PolicyRuns) -> Row:
     found = policy.estimates
-    less = report.differences.get(policy.label, {}).get("jct_mean_s", Estimate(None))
+    less = report.differences.get(policy.label, {}).get("jct_mean_s", Difference(None))
     return (
         policy.label,
+        _discipline(report, policy),
+        _of(policy, _ended_or_all),
         value_text("jct_mean_s", found["jct_mean_s"].value),
-        _change(less, report.baseline.estimates["jct_mean_s"]),
+        _change(less),
         interval_text("jct_mean_s", less),
         *(
             value_text(metric, found[metric].value)
@@ -168,10 +181,19 @@ def _compared(report: SimReport, policy: PolicyRuns) -> Row:
     )
 
 
-def _change(less: Estimate, base: Estimate) -> str:
-    if less.value is None or not base.value:
+def _discipline(report: SimReport, policy: PolicyRuns) -> str:
+    if report.rules.scheduler is Scheduler.SLURM:
+        return Misfit.BACKFILL.value
+    if policy.discipline is None:
+        return "rounds"
+    misfit = policy.discipline.misfit.value
+    return f"preempt, {misfit}" if policy.discipline.preempts else misfit
+
+
+def _change(less: Difference) -> str:
+    if less.value is None or not less.baseline:
         return UNKNOWN
-    change = f"{100 * less.value / base.value:+.1f} %"
+    change = f"{100 * less.value / less.baseline:+.1f} %"
     return "0.0 %" if change[1:] == "0.0 %" else change.replace("-", "−")
 
 
@@ -182,6 +204,10 @@ def _of(policy: PolicyRuns, text: Callable[[Metrics], str]) -> str:
 
 def _ended(run: Metrics) -> str:
     return f"{run.all_jobs.finished:,} of {run.all_jobs.jobs:,}"
+
+
+def _ended_or_all(run: Metrics) -> str:
+    return "all" if run.all_jobs.finished == run.all_jobs.jobs else _ended(run)
 
 
 def _ratio(value: float | None) -> str:
@@ -207,7 +233,7 @@ _ONCE: Mapping[str, Callable[[Metrics], str]] = {
     "deadlines": lambda m: f"{m.deadlines.jobs:,}",
     "deadlines missed, by weight": lambda m: _percent(m.deadlines.weighted_miss_rate),
     "preempted jobs": lambda m: f"{m.all_jobs.preempted_jobs:,}",
-    "requeues after failures": lambda m: f"{m.all_jobs.failures:,}",
+    "times that a failure hit a job": lambda m: f"{m.all_jobs.failures:,}",
     "nodes asleep": lambda m: value_text("", m.submitting.nodes_asleep),
     "wake-ups of nodes": lambda m: f"{m.wakes:,}",
     "GPU-hours held": lambda m: f"{m.all_jobs.gpu_hours:,.0f}",

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 
+from gsched.app.sim_gpu_types import type_words
 from gsched.app.sim_report import SimReport
 from gsched.explain.words import count, moment, percent, short_time
 from gsched.policy.order_form import Discipline, Misfit
 from gsched.resampling import CONFIDENCE, MIN_DAYS, RESAMPLES
 from gsched.sim.intervals import MIN_RUNS
 from gsched.sim.job_figures import BOUND_S, LOSS_BELOW
-from gsched.sim.rules import Placement, Scheduler, SimRules
+from gsched.sim.rules import Costs, Placement, Scheduler, SimRules
 
 _SHOWN_POOLS = 4
 
@@ -25,11 +26,14 @@ _PLACEMENT = {
 }
 _SCHEDULER = {
     Scheduler.PLAIN: "none but the policy's own discipline, see below",
-    Scheduler.SLURM: "as Slurm's: jobs start in the policy's order, others backfill by their time "
-    "limits so that the first is not delayed, nothing is preempted",
+    Scheduler.SLURM: "close to Slurm's: jobs start in the policy's order, others backfill by their "
+    "time limits so that the first is not delayed (EASY; Slurm's own backfill delays no job of "
+    "higher priority that it looks at), nothing is preempted",
 }
 _MISFIT = {
     Misfit.BLOCK: "the first job of a pool that does not fit blocks all behind it, no backfill",
+    Misfit.BLOCK_TENANT: "the first job of a tenant that does not fit blocks those of its tenant "
+    "behind it, not other tenants, no backfill",
     Misfit.SKIP: "a job that does not fit is passed over, large ones may starve",
     Misfit.BACKFILL: "jobs backfill by their time limits so that the first is not delayed",
 }
@@ -39,6 +43,7 @@ _COSTS = {
     "checkpoint_s": "checkpoint at preemption",
     "restart_s": "restart",
     "restart_wide_s": "restart on several nodes",
+    "restart_one_gpu_s": "restart on one GPU",
 }
 
 
@@ -49,6 +54,7 @@ def report_lines(report: SimReport) -> Iterator[str]:
             "INTERRUPTED: figures are of the jobs that had ended by then, the early and the short "
             "ones, and of the time up to then."
         )
+    yield from _ended(report)
     yield from _inputs(report)
     yield from rule_lines(report.rules)
     yield from _policies(report)
@@ -60,8 +66,9 @@ def rule_lines(rules: SimRules) -> Iterator[str]:
     """The rules of a simulation."""
     yield f"Placement: {_PLACEMENT[rules.placement]}. A job starts on all its GPUs at once."
     yield f"Scheduler: {_SCHEDULER[rules.scheduler]}."
-    costs = {_COSTS[name]: value for name, value in asdict(rules.costs).items() if value}
-    told = ", ".join(f"{name} {_seconds(value)}" for name, value in costs.items())
+    told = ", ".join(
+        f"{_COSTS[name]} {_seconds(value)}" for name, value in _told_costs(rules.costs)
+    )
     yield f"Costs of each attempt: {told or 'none, preemption is free'}."
     yield _failures(rules)
     yield _sharing(rules)
@@ -71,6 +78,8 @@ def rule_lines(rules: SimRules) -> Iterator[str]:
         f"Energy: {power.idle_w:g} W a node, {power.gpu_w:g} W more for each GPU in use, "
         f"{power.asleep_w:g} W asleep; no cooling. This is a model, not a meter."
     )
+    if rules.round_s:
+        yield f"Decisions: every {_seconds(rules.round_s)} from the first submission on alone."
     if rules.size_first_tick_s:
         yield (
             "A job that comes to an empty queue is placed by its number of GPUs, and by the "
@@ -83,7 +92,8 @@ def rule_lines(rules: SimRules) -> Iterator[str]:
 
 
 DEFINITIONS = (
-    "JCT: end − submission. Queueing: first start − submission. Waiting: all time without GPUs.",
+    "JCT: end − submission. Queueing: first start − submission. Waiting: queueing, and "
+    "all time without GPUs from then to the end.",
     f"Bounded slowdown: JCT over run time, or over {BOUND_S:g} s for shorter jobs; at least 1.",
     "Quantiles: the least value that so large a share of the jobs did not exceed. Queueing is of "
     "jobs that started, all else of jobs that ended.",
@@ -98,6 +108,25 @@ DEFINITIONS = (
     "Only jobs with GPUs are simulated: CPUs, memory, holds, reservations and QOS limits are not.",
 )
 """What the figures mean."""
+
+
+def _ended(report: SimReport) -> Iterator[str]:
+    if report.same_ended:
+        return
+    told = []
+    for policy in report.policies:
+        ended = sum(run.all_jobs.finished for run in policy.runs)
+        both = sum(report.ended_under_both(policy))
+        beside = f" ({both:,} under both)" if policy is not report.baseline else ""
+        told.append(f"{policy.label} {ended:,}{beside}")
+    jobs = sum(run.all_jobs.jobs for run in report.baseline.runs)
+    runs = f" of {len(report.seeds)} runs" if len(report.seeds) > 1 else ""
+    yield (
+        f"Not the same jobs ended under each policy; of {jobs:,}{runs}: {', '.join(told)}. Each "
+        "policy's own figures are of the jobs that ended under it, without those given up. "
+        f"Changes, differences and intervals are over the jobs that ended under both the policy "
+        f"and {report.baseline.label}; those of the cluster are of all."
+    )
 
 
 def _inputs(report: SimReport) -> Iterator[str]:
@@ -123,13 +152,8 @@ def _cluster(report: SimReport) -> str:
         more = ", …" if len(cluster.pools) > _SHOWN_POOLS else ""
         names = ", ".join(islice(cluster.pools, _SHOWN_POOLS))
         pools = f"{len(cluster.pools)} pools that share nothing ({names}{more})"
-    types = ""
-    if len(cluster.gpu_types) > 1:
-        told = ", ".join(
-            f"{name} {speed:g}"
-            for name, speed in zip(cluster.gpu_types, cluster.type_speed, strict=True)
-        )
-        types = f"; speeds by GPU type: {told}"
+    told = type_words(cluster)
+    types = f"; speeds by GPU type: {told}" if told else ""
     return (
         f"Cluster: {count(cluster.num_nodes, 'node')}, {count(cluster.num_gpus, 'GPU')}, "
         f"{pools}{types}."
@@ -149,6 +173,21 @@ def _policies(report: SimReport) -> Iterator[str]:
             f"knobs: {knobs}" if knobs else "",
         ]
         yield "; ".join(filter(None, [f"Policy {told.label}: {told.policy.summary}", *means])) + "."
+    yield from _lonely_tenants(report)
+
+
+def _lonely_tenants(report: SimReport) -> Iterator[str]:
+    named = ", ".join(p.label for p in report.policies if p.tells_tenants_apart)
+    if not named or report.baseline.runs[0].most_tenants > 1:
+        return
+    pools = len(report.cluster.pools) > 1
+    where = "No pool has" if pools else "There are no"
+    way = "; --pool-by none puts all jobs into one pool" if pools else ""
+    yield (
+        f"{where} jobs of more than one tenant, so that what tenants use orders nothing: of "
+        f"{named} only the rest of the order is seen (yarn-cs and fair-tree are fifo then, allox "
+        f"is sjf){way}."
+    )
 
 
 def _discipline(told: Discipline | None) -> str:
@@ -180,6 +219,14 @@ def _chance(report: SimReport) -> Iterator[str]:
         yield f"No intervals: they take {MIN_RUNS} runs, or {MIN_DAYS} days of jobs in one run."
 
 
+def _told_costs(costs: Costs) -> Iterator[tuple[str, float]]:
+    """Those that are not 0, and those of 0 that another kind of restart has not."""
+    for name, value in asdict(costs).items():
+        is_restart = name in ("restart_wide_s", "restart_one_gpu_s")
+        if value or (is_restart and value is not None and costs.restart_s):
+            yield name, value
+
+
 def _failures(rules: SimRules) -> str:
     told = rules.failures
     if told is None:
@@ -191,8 +238,8 @@ def _failures(rules: SimRules) -> str:
     )
     return (
         f"Failures: a node fails every {short_time(told.node_mtbf_s)} on average and is back after "
-        f"{short_time(told.repair_s)}; its jobs are requeued and lose all work {kept}; after "
-        f"{told.max_requeues} failures a job is given up."
+        f"{short_time(told.repair_s)}; its jobs are requeued and lose all work {kept}; a job "
+        f"that was requeued {told.max_requeues} times is given up at its next failure."
     )
 
 

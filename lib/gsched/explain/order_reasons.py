@@ -91,7 +91,7 @@ _WORDS: dict[str, Callable[[Params], str]] = {
         f"takes {_number(p, 'finish_time_ratio')} times as long as alone ({_time(p, 'duration_s')})"
     ),
     "gandiva-fair.tenant-gpu-time": lambda p: (
-        f"{_of_tenant(p)}, this job {_hours(p, 'attained_gpu_s')}"
+        f"{_of_tenant(p)} (older use counts less), this job {_hours(p, 'attained_gpu_s')}"
     ),
     "allox.duration": lambda p: f"runs for {_time(p, 'duration_s')}; {_of_tenant(p)}",
     "optimus.remaining-gpu-time": _remaining_service("gpu"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import is_
 from typing import Any
@@ -31,7 +31,7 @@ class JobTable:
     `deadline` is an epoch time, `tenant` the place of the job's tenant in `tenants`.
     """
 
-    keys: tuple[JobKey, ...]
+    keys: Sequence[JobKey]
     views: Sequence[JobView]
     pending: BoolColumn
     running: BoolColumn
@@ -51,7 +51,7 @@ class JobTable:
     tenant: IntColumn
     tenants: tuple[str, ...]
     _key_parts: IntColumn = field(repr=False)  # a row of numbers a job
-    _row: dict[JobKey, int] = field(repr=False)
+    _row: Mapping[JobKey, int] = field(repr=False)
 
     @classmethod
     def from_views(cls, views: Iterable[JobView], before: JobTable | None = None) -> JobTable:

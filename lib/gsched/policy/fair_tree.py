@@ -1,9 +1,9 @@
 """Fair tree of one level: the account that has received least for its share is next.
 
-Approximates Slurm's fair tree (PriorityFlags FAIR_TREE, its default): accounts are compared by
-usage over shares, with usage that halves every week (PriorityDecayHalfLife), and whatever order
-they have is the order of all their jobs. Not modelled: accounts within accounts, users within
-accounts, shares other than equal ones, other priority factors (see multifactor).
+Approximates Slurm's fair tree (its default, unless PriorityFlags has NO_FAIR_TREE): accounts are
+compared by usage over shares, with usage that halves every week (PriorityDecayHalfLife), and
+whatever order they have is the order of all their jobs. Not modelled: accounts within accounts,
+users within accounts, shares other than equal ones, other priority factors (see multifactor).
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class FormedPolicy(Policy):
             return Decision(order, (), reasons, kept)
         grace_s = int(self.knob_values[GRACE.name])
         actions = lease_actions(self.name, state, form, turns, grace_s, now)
-        return Decision(order, actions, reasons, kept, next_wakeup(state, form, now))
+        return Decision(order, actions, reasons, kept, next_wakeup(state, form, actions, now))
 
     def _can_place(self, jobs: JobTable) -> BoolColumn:
         import numpy as np

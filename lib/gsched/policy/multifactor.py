@@ -1,10 +1,19 @@
 """Slurm's own order: the multifactor priority plugin, for comparison in the simulator.
 
-Points for age (up to a maximum), for the fair share of the account (2^(−usage over shares), usage
-halving every week) and for size, as priority/multifactor adds them up; smaller jobs are backfilled
-where they delay nobody, as EASY does and Slurm's backfill plugin nearly does. Approximates
-a site without QOS, partition factors, nice values, and accounts within accounts; shares are equal.
-Meant for the simulator: a live Slurm has its own, with all of these.
+Points for age (up to a maximum), for the fair share of the account and for size, as
+priority/multifactor adds them up. Where Slurm 22.05 differs:
+
+- The fair share is the "classic" 2^(−usage over shares), usage halving every week, with which
+  factors can be added up in a closed form. Slurm has it with PriorityFlags=NO_FAIR_TREE; its
+  default is fair tree, which ranks accounts and gives points by rank (see fair_tree).
+- `gpu_points` are for one GPU. PriorityWeightTRES is for all GPUs of the partition, a job has its
+  part of them: a weight W on gres/gpu and a partition of N GPUs are W / N `gpu_points`.
+- Backfill is EASY: a job passes those before it where it does not delay the first of them, by the
+  time limits. sched/backfill is conservative: it may delay no job of higher priority, among those
+  that it looks at (bf_max_job_test, bf_window), and looks at intervals.
+
+Not modelled: QOS and partition factors, nice values, accounts within accounts, shares other than
+equal ones. Meant for the simulator: a live Slurm has its own, with all of these.
 """
 
 from __future__ import annotations
@@ -35,16 +44,22 @@ MAX_AGE = KnobSpec(
     "max_age_s", 7 * 86400.0, 1.0, 365 * 86400.0, "s", "age with all points (PriorityMaxAge)"
 )
 FAIR_SHARE = _points(
-    "fair_share_points", 10_000.0, "for an account without usage (PriorityWeightFairshare)"
+    "fair_share_points",
+    10_000.0,
+    "for an account without usage (PriorityWeightFairshare); 0: no fair share",
 )
-SIZE = _points("gpu_points", 0.0, "for each GPU that a job asks for (PriorityWeightTRES)")
+SIZE = _points(
+    "gpu_points",
+    0.0,
+    "for each GPU that a job asks for (PriorityWeightTRES over the GPUs of the partition)",
+)
 
 
 class Multifactor(FormedPolicy):
     """Most points first; what does not delay the first job may pass it."""
 
     name = "multifactor"
-    summary = "Slurm's multifactor priority: age, fair share, size; with backfill"
+    summary = "Slurm's multifactor priority: age, classic fair share, size; with EASY backfill"
     axes = Axes(Objective.FAIRNESS, Method.HEURISTIC, Evidence.XL, "Slurm, priority/multifactor")
     requires = frozenset({Capability.REORDER})
     order_kind = OrderKind.STATE
@@ -61,7 +76,7 @@ class Multifactor(FormedPolicy):
             per_executed_s=np.broadcast_to(0.0, count),
             per_elapsed_s=np.broadcast_to(-knobs["age_points"] / knobs["max_age_s"], count),
             elapsed_cap_s=knobs["max_age_s"],
-            tenants=self._fair_share(jobs),
+            tenants=self._fair_share(jobs) if knobs["fair_share_points"] else None,
             discipline=Discipline(misfit=Misfit.BACKFILL),
         )
 

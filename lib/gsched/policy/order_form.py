@@ -23,6 +23,7 @@ class Misfit(enum.Enum):
     """What happens behind the first job of the order that does not fit on what is free."""
 
     BLOCK = "block"  # nothing: the others wait (Slurm's main scheduler, most papers' FIFO and SJF)
+    BLOCK_TENANT = "block-tenant"  # the others of its tenant wait, those of other tenants do not
     SKIP = "skip"  # the next one is tried, and so on: a large job may starve
     BACKFILL = "backfill"  # one that ends in time, by its limit, not to delay the first (EASY)
 
@@ -57,7 +58,7 @@ class TenantTerm:
     ratio first, and keys order the jobs of tenants with the same ratio; the `band` fraction of the
     tenants at hand with the least ratios counts as one (0: each for itself, 1: the ratio does not
     matter). With `points` > 0 nothing is first: `points` · 2^(−ratio of the tenant among all use)
-    is taken off the key, as Slurm's fair-share factor raises a priority.
+    is taken off the key, as Slurm's classic fair-share factor (NO_FAIR_TREE) raises a priority.
 
     With `points` = 0 a tenant is charged at once for what it gets in a pass over the order: with
     the GPUs (ALLOCATED), or the GPU-seconds of one lease (RECEIVED). Else all jobs of one tenant

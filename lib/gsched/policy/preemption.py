@@ -8,6 +8,7 @@ its own rules; the simulator does it at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gsched.model.cluster import ClusterState
@@ -95,20 +96,34 @@ def lease_actions(
     return tuple(actions)
 
 
-def next_wakeup(state: ClusterState, form: OrderForm, now: int) -> int | None:
-    """When a lease ends next or, while somebody waits, a running job comes to a new level."""
+def next_wakeup(
+    state: ClusterState, form: OrderForm, actions: Iterable[Action], now: int
+) -> int | None:
+    """When a lease ends next; or, while another job waits, one comes to a new level.
+
+    What `actions` give counts: their leases, and jobs that get GPUs by them as running from `now`.
+    """
     jobs = state.jobs
-    somebody_waits = bool(jobs.pending.any())
-    times = []
-    for row in jobs.select(jobs.running).tolist():
-        view = jobs.views[row]
+    given = [a for a in actions if isinstance(a, Grant | Renew)]
+    times = [now + a.length_s for a in given if a.length_s]
+    begins = {a.key for a in given}
+    waiting = int(jobs.pending.sum())
+    for row in jobs.select(jobs.running | jobs.pending).tolist():
+        view, waits = jobs.views[row], bool(jobs.pending[row])
+        if waits and view.key not in begins:
+            continue
         if view.lease is not None and view.lease.end_time > now:
             times.append(view.lease.end_time)
-        gpus, received = held_gpus(view), float(jobs.attained_gpu_s[row])
-        ahead = [bound for bound in form.level_bounds_gpu_s if bound > received]
-        if somebody_waits and ahead and gpus:
-            times.append(now + math.ceil((ahead[0] - received) / gpus))
+        if waiting > waits:
+            times += _to_next_level(form, view, float(jobs.attained_gpu_s[row]), now)
     return min(times, default=None)
+
+
+def _to_next_level(form: OrderForm, view: JobView, received: float, now: int) -> list[int]:
+    """When a job that runs on from `now` comes to the next level; none where it has reached all."""
+    gpus, received = held_gpus(view), 0.0 if math.isnan(received) else received
+    ahead = [bound for bound in form.level_bounds_gpu_s if bound > received]
+    return [now + math.ceil((ahead[0] - received) / gpus)] if ahead and gpus else []
 
 
 def _lacks(view: JobView) -> bool:

@@ -2,7 +2,9 @@
 
 The running jobs stand in the order too. It minimises the mean completion time of one-GPU jobs that
 are preempted for nothing; with gangs, costs of preemption and placement it is a yardstick, no
-bound. An oracle: the simulator alone knows the durations.
+bound. What remains is the run time less all time on GPUs, which is all that a scheduler sees: work
+that was lost, starting up and a slower GPU count as progress. An oracle: the simulator alone knows
+the durations.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Srtf(FormedPolicy):
     """Least time to its end first, whatever the number of GPUs; smaller jobs fill what is left."""
 
     name = "srtf"
-    summary = "shortest true remaining time first, preempting (oracle)"
+    summary = "shortest remaining time (true run time less time on GPUs) first, preempting (oracle)"
     axes = Axes(Objective.TIMING, Method.HEURISTIC, Evidence.SIMULATION, "textbook")
     requires = frozenset({Capability.REORDER, Capability.PREEMPT, Capability.ORACLE})
     order_kind = OrderKind.STATE

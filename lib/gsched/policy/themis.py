@@ -5,7 +5,8 @@ Approximates K. Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduli
 GPUs whose lease has ended go to the greatest ρ first: the auction of section 5 with all GPUs
 offered to the worst job only (f → 1), as jobs ask for a fixed number of GPUs here and have nothing
 to bid. The ideal is the run time alone rather than on a share of the cluster, which is
-the same for all jobs. An oracle: Themis lets jobs tell their own run time.
+the same for all jobs; what remains is the run time less all time on GPUs, lost work included.
+An oracle: Themis lets jobs tell their own run time.
 """
 
 from __future__ import annotations

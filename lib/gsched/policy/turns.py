@@ -86,11 +86,10 @@ class Pass:
             return done
         running = self.jobs.running
         quota = free_gpus + sum(self.gpus(row) for row in rows if running[row])
-        is_blocked = False
         leaving = []
         for row in walk:
             done.ordered.append(row)
-            may = bool(running[row]) or (self.ready[row] and not is_blocked)
+            may = bool(running[row]) or (self.ready[row] and not walk.is_blocked(row))
             if may and self.gpus(row) <= quota:
                 quota -= self.gpus(row)
                 walk.charge(row)
@@ -98,7 +97,7 @@ class Pass:
             elif running[row]:
                 leaving.append(row)
             elif self.ready[row]:
-                is_blocked |= self.form.discipline.misfit is Misfit.BLOCK
+                walk.block(row)
         done.leaves = self._room_for(done.begins, leaving, free_gpus)
         return done
 
@@ -136,6 +135,7 @@ class _Walk:
             is_held = term.use is TenantUse.ALLOCATED
             self._a_gpu = 1.0 if is_held else of.form.discipline.lease_s
         self._use = of.use.copy()
+        self._blocked: set[int] = set()  # tenants
         self._jobs: dict[int, Iterator[int]] = {}
         by_tenant: dict[int, list[int]] = {}
         for row in rows:
@@ -159,6 +159,18 @@ class _Walk:
         tenant = int(self._pass.jobs.tenant[row])
         self._use[tenant] += self._pass.gpus(row) * self._a_gpu
         self._ratios[tenant] = max(self._ratios[tenant], term.ratios(self._use)[tenant])
+
+    def is_blocked(self, row: int) -> bool:
+        """Whether one that does not fit keeps this job from starting."""
+        return int(self._pass.jobs.tenant[row]) in self._blocked
+
+    def block(self, row: int) -> None:
+        """The job just met does not fit."""
+        misfit = self._pass.form.discipline.misfit
+        if misfit is Misfit.BLOCK:
+            self._blocked.update(self._jobs)
+        elif misfit is Misfit.BLOCK_TENANT:
+            self._blocked.add(int(self._pass.jobs.tenant[row]))
 
     def _await(self, tenant: int) -> None:
         row = next(self._jobs[tenant], None)

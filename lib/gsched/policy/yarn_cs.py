@@ -2,9 +2,10 @@
 
 Approximates Apache Hadoop YARN's CapacityScheduler, which the published comparisons call YARN-CS
 (Philly ran on it): a queue a tenant, of equal capacity; the queue that uses the least of its
-capacity is served first, in order of submission, and may use what others leave idle. Nothing is
-preempted, as is YARN's default, so that lent capacity comes back when jobs end. Not
-modelled: hierarchies, limits a user, reservations of single nodes.
+capacity is served first, in order of submission, and may use what others leave idle. A job that
+does not fit keeps those behind it in its own queue waiting, no other queue. Nothing is preempted,
+as is YARN's default, so that lent capacity comes back when jobs end. Not modelled: hierarchies,
+limits a user, reservations of single nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gsched.model.job import Capability
 from gsched.policy.axes import Axes, Evidence, Method, Objective
 from gsched.policy.base import OrderKind
 from gsched.policy.formed import FormedPolicy, Seen
-from gsched.policy.order_form import OrderForm, TenantTerm, TenantUse
+from gsched.policy.order_form import Discipline, Misfit, OrderForm, TenantTerm, TenantUse
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import IntColumn, JobTable
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class YarnCs(FormedPolicy):
-    """Least GPUs held over share first, by tenant; then first submit. The first blocks the rest."""
+    """Least GPUs held over share first, by tenant; then first submit.
+
+    The first job of a tenant that does not fit blocks the others of this tenant.
+    """
 
     name = "yarn-cs"
     summary = "tenant with the fewest GPUs in use first, then submission (YARN capacity scheduler)"
@@ -36,9 +40,10 @@ class YarnCs(FormedPolicy):
         """Tenants by GPUs allocated, their jobs by first submit."""
         import numpy as np
 
-        shares = np.ones(len(jobs.tenants))
         return OrderForm.static(
-            jobs.first_submit.astype(float), tenants=TenantTerm(shares, TenantUse.ALLOCATED)
+            jobs.first_submit.astype(float),
+            Discipline(misfit=Misfit.BLOCK_TENANT),
+            TenantTerm(np.ones(len(jobs.tenants)), TenantUse.ALLOCATED),
         )
 
     def reasons(self, queue: str, rows: IntColumn, seen: Seen) -> Iterable[ReasonGroup]:

@@ -57,7 +57,7 @@ class SimBackend:
         misfit: Misfit = Misfit.BLOCK,
         by_grant: bool = False,
     ) -> None:
-        self.cluster = jobs.cluster
+        self.cluster, self.origin = jobs.cluster, jobs.origin
         if rules.scheduler is Scheduler.SLURM:
             self.capabilities = CAPABILITIES - {Capability.PREEMPT}
         self._jobs, self._cluster, self._rules = jobs, cluster, rules
@@ -73,59 +73,50 @@ class SimBackend:
         self._seq = 0
         self._last: Mapping[JobKey, JobState] = {}
 
-    # -- time -------------------------------------------------------------------------------
-
-    @property
-    def time(self) -> float:
-        """Epoch seconds, with what there is behind the point."""
-        return self._time_s + self._jobs.origin
+    # -- time, in seconds from the jobs' origin ---------------------------------------------
 
     @property
     def now(self) -> int:
         """Epoch seconds, whole ones as policies know them."""
-        return int(np.floor(self.time))
+        return self.origin + int(np.floor(self.time_s))
 
     @property
-    def next_event(self) -> float:
-        """When something happens next (epoch seconds), infinite for never."""
-        return float(next_event_s(self._sim)) + self._jobs.origin
+    def time_s(self) -> float:
+        """Where the simulation is."""
+        return float(self._sim.now[0]["time_s"])
 
     @property
-    def open_jobs(self) -> int:
-        """How many jobs may still end."""
-        return int(self._sim.now[0]["open_jobs"])
+    def next_round_s(self) -> float:
+        """When the rules next let a policy decide: now, or at the next multiple of `round_s`."""
+        round_s = self._rules.round_s
+        if not round_s or self.time_s % round_s == 0:
+            return self.time_s
+        return (self.time_s // round_s + 1) * round_s
 
     @property
     def ended(self) -> int:
         """How many jobs never run again."""
-        return len(self._jobs) - self.open_jobs
+        return len(self._jobs) - int(self._sim.now[0]["open_jobs"])
+
+    @property
+    def running(self) -> int:
+        """How many jobs hold GPUs."""
+        return int(self._sim.now[0]["running"])
 
     @property
     def moves(self) -> int:
-        """How many jobs have come, started or ended so far, over all attempts."""
-        phases = self._sim.now[0]
-        return int(phases["next_job"] + phases["segments"] - phases["open_jobs"])
+        """A number that grows whenever a job comes, starts or ends."""
+        now = self._sim.now[0]
+        return int(now["next_job"] + now["segments"]) + self.ended
 
-    @property
-    def next_round(self) -> float:
-        """When the rules next let a policy decide: now, or at the next multiple of `round_s`."""
-        time_s, round_s = self._time_s, self._rules.round_s
-        if not round_s or time_s % round_s == 0:
-            return time_s + self._jobs.origin
-        return (time_s // round_s + 1) * round_s + self._jobs.origin
-
-    def advance(self, until: float = float("inf")) -> bool:
-        """Go to the next event, or to `until` where that is sooner. False when there is neither."""
-        at = min(self.next_event, until)
-        if at == float("inf"):
+    def advance(self, until_s: float = np.inf) -> bool:
+        """Go to the next event, or to `until_s` where that is sooner. False when there is neither,
+        or no job is left that could run.
+        """
+        time_s = min(float(next_event_s(self._sim)), until_s)
+        if time_s == np.inf or self.ended == len(self._jobs):
             return False
-        time_s = at - self._jobs.origin
-        samples = samples_due(self._sim, time_s) + 2
-        segments = self._sim.now[0]["segments"] + len(self._sim.runners)
-        if self._sim.now[0]["samples"] + samples > len(self._sim.samples) or segments > len(
-            self._sim.segments
-        ):
-            self._sim = with_more_room(self._sim, samples)
+        self._make_room(time_s)
         sample_until(self._sim, time_s)
         advance(self._sim, time_s)
         return True
@@ -135,7 +126,7 @@ class SimBackend:
         before = self._rows_in(RUNNING)
         if not self._by_grant:
             self._put_in_order()
-            schedule(self._sim, self._time_s)
+            schedule(self._sim, self.time_s)
         return [self.records[row].key for row in np.setdiff1d(self._rows_in(RUNNING), before)]
 
     def carry_out(self, decision: Decision) -> None:
@@ -146,15 +137,15 @@ class SimBackend:
             if row is None:
                 continue
             if isinstance(action, Revoke) and self._phase(row) == RUNNING:
-                preempt(self._sim, row, self._time_s)
+                preempt(self._sim, row, self.time_s)
             elif isinstance(action, Grant | Renew):
                 rank = decision.order.get(action.key)
                 given.append((rank.position if rank else 0, row, action.length_s))
         for _, row, length_s in sorted(given):
             if self._phase(row) == WAITING and self._by_grant:
-                start_if_fits(self._sim, row, self._time_s)
+                start_if_fits(self._sim, row, self.time_s)
             if self._phase(row) == RUNNING:
-                self._sim.jobs[row]["leased_until_s"] = self._time_s + length_s
+                self._sim.jobs[row]["leased_until_s"] = self.time_s + length_s
 
     def pending_order(self) -> list[JobKey]:
         """Waiting jobs as they would be taken: by priority, then by row."""
@@ -247,9 +238,14 @@ class SimBackend:
 
     # -- rows -------------------------------------------------------------------------------
 
-    @property
-    def _time_s(self) -> float:
-        return float(self._sim.now[0]["time_s"])
+    def _make_room(self, time_s: float) -> None:
+        """For the samples until then, and for the segments of all that could start."""
+        now = self._sim.now[0]
+        samples = samples_due(self._sim, time_s) + 2
+        segments = int(now["segments"]) + len(self._sim.runners)
+        full = now["samples"] + samples > len(self._sim.samples)
+        if full or segments > len(self._sim.segments):
+            self._sim = with_more_room(self._sim, samples)
 
     def _phase(self, row: int) -> int:
         return int(self._sim.jobs["phase"][row])
@@ -266,7 +262,7 @@ class SimBackend:
         rows = self._waiting()
         self._sim.jobs["constant"][rows] = np.arange(len(rows))
         for pool in range(len(self._sim.pools)):
-            renew_keys(self._sim, pool, self._time_s)
+            renew_keys(self._sim, pool, self.time_s)
         self._sim.pools["is_dirty"] = 1
 
     def _waiting(self) -> IntColumn:

@@ -8,8 +8,8 @@ Two forms are read, told apart by their first letter:
   than one GPU): the speed of a job of `class` beside one of `partner`, relative to alone. A pair
   counts where both directions are there; 0 means that it does not fit.
 
-A class is a job name, or ``NAME xN`` where the measurement is of N GPUs. Speeds above 1 are noise
-of the measurement and count as 1.
+A class is a job name, or ``NAME xN`` where the measurement is of N GPUs. Speeds a little above 1
+are noise of the measurement and count as 1; those above MAX_SPEED are of another unit and refused.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from gsched.traces.source import open_trace
 
 MAX_BYTES = 64 << 20
 MAX_CLASSES = 10_000
+MAX_SPEED = 1.5
 
 _JOB_TYPE = re.compile(r"\('(.{1,200})', (\d{1,5})\)")
 
@@ -107,7 +108,12 @@ def _of_gavel(text: str, gpu_type: str) -> Speeds:
             continue
         for partner, pair in row.items():
             if partner != "null" and partner in names:
-                speeds[names[key], names[partner]] = _first(pair) / alone
+                speed = speeds[names[key], names[partner]] = _first(pair) / alone
+                if speed > MAX_SPEED:
+                    raise ValueError(
+                        f"{key[:80]!r} beside {partner[:80]!r} is {speed:.3g} times as fast as "
+                        f"alone; above {MAX_SPEED} that is no noise"
+                    )
     return speeds
 
 
@@ -137,6 +143,11 @@ def _of_csv(text: str) -> Speeds:
         speed = float(row["speed"] or "nan")
         if math.isnan(speed) or speed < 0:
             raise ValueError(f"line {rows.line_num}: speed {row['speed']!r} is no speed")
+        if speed > MAX_SPEED:
+            raise ValueError(
+                f"line {rows.line_num}: speed {row['speed']!r}: speeds are relative to running "
+                f"alone, 1 at most (up to {MAX_SPEED} counts as noise and is 1)"
+            )
         if speeds.setdefault(pair, speed) != speed:
             raise ValueError(f"line {rows.line_num}: {pair[0]!r} beside {pair[1]!r} comes twice")
     return speeds

@@ -8,7 +8,8 @@ run time there. ρ > 1 is worse than that share.
 Sharing loss (Astraea, long-term GPU-time fairness): r = GPU time received over GPU time entitled
 to from submission to end; the entitlement at a moment is the tenant's quota over its active jobs,
 and no more than the job asks for. The quota of a tenant is an equal part of the pool among the
-tenants that have jobs in it. GPU time received is GPU time held, costs and lost work included.
+tenants that have jobs in it. GPU time received is GPU time held from first start to end, costs and
+lost work included; the clean-up after the end is neither received nor entitled to.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gsched.sim.classes import by_tenant
+from gsched.sim.held import held_s, left_s
 from gsched.sim.jobs import Floats
 from gsched.sim.result import SimResult
 
@@ -29,11 +31,11 @@ Rows = NDArray[np.int64]
 def finish_time_ratio(result: SimResult, until_s: float) -> Floats:
     """ρ of each job that has ended by `until_s`, the end of the simulation; NaN of the others."""
     jobs = result.jobs
-    left_s = _left_s(result, until_s)
+    leave_s = left_s(result, until_s)
     gpus = _pool_gpus(result)
     isolated_s = np.full(len(jobs), np.nan)
     for pool, rows in _groups(jobs.pool.astype(np.int64)):
-        lives = _Lives(jobs.submit_s[rows], left_s[rows])
+        lives = _Lives(jobs.submit_s[rows], leave_s[rows])
         lengths_s = np.where(result.finished[rows], lives.lengths_s, np.nan)
         contention = lives.within(lives.level(np.ones(len(rows)))) / lengths_s
         needed = jobs.num_gpus[rows] * contention / gpus[pool]
@@ -57,19 +59,19 @@ class SharesReceived:
 def shares_received(result: SimResult, until_s: float) -> SharesReceived:
     """The share that jobs and tenants got of what they were entitled to, up to `until_s`."""
     jobs = result.jobs
-    left_s = _left_s(result, until_s)
+    leave_s = left_s(result, until_s)
     gpus = _pool_gpus(result)
     tenants = by_tenant(jobs)
     number = len(tenants.names)
     pair = jobs.pool.astype(np.int64) * number + tenants.code
     sharing = np.bincount(np.unique(pair) // number, minlength=len(gpus))  # tenants of each pool
-    received = result.run_s * jobs.num_gpus
+    received = held_s(result, until_s) * jobs.num_gpus
     entitled = np.full(len(jobs), np.nan)
     of_tenant = np.zeros(number)
     for code, rows in _groups(pair):
         pool, tenant = divmod(code, number)
         quota = gpus[pool] / sharing[pool]
-        lives = _Lives(jobs.submit_s[rows], left_s[rows])
+        lives = _Lives(jobs.submit_s[rows], leave_s[rows])
         asked = jobs.num_gpus[rows]
         entitled[rows] = _entitled(lives, asked, quota)
         demand = lives.level(asked.astype(np.float64))
@@ -116,11 +118,6 @@ class _Lives:
     def total(self, rate: Floats) -> float:
         """∫ rate from the first moment to the last."""
         return float(np.sum(rate[:-1] * self._steps_s))
-
-
-def _left_s(result: SimResult, until_s: float) -> Floats:
-    """The end of each job, or of the simulation; a job that came after that was never active."""
-    return np.where(result.finished, result.end_s, np.maximum(until_s, result.jobs.submit_s))
 
 
 def _pool_gpus(result: SimResult) -> Floats:

@@ -5,7 +5,7 @@ one policy is compared with run k of the other, which had the same jobs and the 
 one run the days are, by first submission: whole days of jobs are drawn anew (`gsched.resampling`),
 the same days for both policies. Nothing is simulated anew for that: what one day's queue does to
 the next stays as it was, so that such an interval tells how much the figure hangs on single days of
-this trace, and no more.
+this trace, and no more. Differences are over the jobs that ended under both (`gsched.sim.paired`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gsched import resampling
 from gsched.resampling import CONFIDENCE, MIN_DAYS, SEED, Weights
 from gsched.sim.jobs import Floats
 from gsched.sim.metrics import Metrics
+from gsched.sim.paired import paired
 
 MIN_RUNS = 3
 """Of fewer runs no interval is told."""
@@ -51,37 +52,54 @@ METRICS = tuple(_VALUES)
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure, or a difference; `low` to `high` is its interval, None where none can be told."""
+    """A figure; `low` to `high` is its interval, None where none can be told."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether there is an interval, and 0 lies outside it."""
-        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
     def document(self) -> dict[str, float | None]:
         """With the names of the fields as keys."""
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Difference(Estimate):
+    """A figure less that of the baseline, which is `baseline` over the same jobs."""
+
+    baseline: float | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether there is an interval, and 0 lies outside it."""
+        return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
+
+
 def estimates(runs: Sequence[Metrics]) -> dict[str, Estimate]:
     """The figures of a policy by name of METRICS; the value is the mean of the runs."""
     if len(runs) == 1:
-        return _by_days(runs[0], None)
+        return _by_days(runs[0])
     return {name: _over_runs([value(run) for run in runs]) for name, value in _VALUES.items()}
 
 
-def differences(runs: Sequence[Metrics], baseline: Sequence[Metrics]) -> dict[str, Estimate]:
-    """A policy less the baseline, run by run. ValueError: not as many runs, or of other days."""
-    if len(runs) == 1 and len(baseline) == 1:
-        return _by_days(runs[0], baseline[0])
-    pairs = list(zip(runs, baseline, strict=True))
+def differences(runs: Sequence[Metrics], baseline: Sequence[Metrics]) -> dict[str, Difference]:
+    """A policy less the baseline, run by run. ValueError: not as many runs, or of other jobs."""
+    pairs = [paired(run, base) for run, base in zip(runs, baseline, strict=True)]
+    if len(pairs) == 1:
+        less = _by_days(*pairs[0])
+    else:
+        less = {
+            name: _over_runs([_less(value(run), value(base)) for run, base in pairs])
+            for name, value in _VALUES.items()
+        }
     return {
-        name: _over_runs([_less(value(run), value(base)) for run, base in pairs])
-        for name, value in _VALUES.items()
+        name: Difference(
+            found.value,
+            found.low,
+            found.high,
+            baseline=_over_runs([_VALUES[name](base) for _, base in pairs]).value,
+        )
+        for name, found in less.items()
     }
 
 
@@ -98,10 +116,8 @@ def _over_runs(values: Sequence[float | None]) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def _by_days(run: Metrics, base: Metrics | None) -> dict[str, Estimate]:
+def _by_days(run: Metrics, base: Metrics | None = None) -> dict[str, Estimate]:
     days = run.daily.days
-    if base is not None and base.daily.days != days:
-        raise ValueError("two simulations of other days cannot be compared")
     found = {}
     again: dict[str, Floats] = {}
     if len(days) >= MIN_DAYS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gsched.sim.deadlines import missed_deadlines
 from gsched.sim.finish_time import finish_time_ratio, shares_received
+from gsched.sim.held import held_s
 from gsched.sim.jobs import Floats
 from gsched.sim.occupancy import horizon_s
 from gsched.sim.result import SimResult
@@ -26,8 +27,9 @@ UNFAIR_ABOVE = 1.0 + 1e-6
 class JobFigures:
     """By row of the jobs; NaN where a job has not come to that.
 
-    JCT is end − submit; queueing first start − submit; waiting all the time in which the job held
-    no GPUs; bounded slowdown JCT over run time (over BOUND_S where that is more), at least 1.
+    JCT is end − submit; queueing first start − submit; waiting is queueing and all the time from
+    then to the end in which the job held no GPUs; bounded slowdown JCT over run time (over BOUND_S
+    where that is more), at least 1.
     `finish_time_ratio` and `share_received` are ρ and r of `gsched.sim.finish_time`;
     `tenant_share` is the tenants' r by code of `classes.by_tenant`. `missed_deadline` is 1 or 0.
     """
@@ -47,17 +49,28 @@ class JobFigures:
         jobs = result.jobs
         until_s = horizon_s(result)
         jct_s = result.end_s - jobs.submit_s
+        queueing_s = result.start_s - jobs.submit_s
+        between_s = np.maximum(result.end_s - result.start_s - held_s(result, until_s), 0.0)
         received = shares_received(result, until_s)
         return cls(
             jct_s=jct_s,
-            queueing_s=result.start_s - jobs.submit_s,
-            waiting_s=np.maximum(jct_s - result.run_s, 0.0),
+            queueing_s=queueing_s,
+            waiting_s=queueing_s + between_s,
             bounded_slowdown=np.maximum(jct_s / np.maximum(jobs.duration_s, BOUND_S), 1.0),
             finish_time_ratio=finish_time_ratio(result, until_s),
             share_received=received.job,
             tenant_share=received.tenant,
             missed_deadline=missed_deadlines(result, until_s),
         )
+
+    def among(self, which: NDArray[np.bool_]) -> JobFigures:
+        """The same for some of the jobs, NaN for the others; deadlines stay those of all."""
+        names = ("jct_s", "queueing_s", "waiting_s", "bounded_slowdown", "finish_time_ratio")
+        columns = {
+            name: np.where(which, getattr(self, name), np.nan)
+            for name in (*names, "share_received")
+        }
+        return replace(self, **columns)
 
     @cached_property
     def is_unfair(self) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from gsched.sim.curves import Curves, curves
 from gsched.sim.daily import DailyMetrics
 from gsched.sim.deadlines import Deadlines, deadlines
 from gsched.sim.job_figures import JobFigures
-from gsched.sim.jobs import Floats
+from gsched.sim.jobs import Floats, SimJobs
 from gsched.sim.occupancy import Occupancy, occupancies
 from gsched.sim.result import SimResult
 from gsched.sim.spread import SortedColumn, Spread
@@ -63,7 +63,7 @@ class ClassMetrics:
 
 @dataclass(frozen=True, eq=False)
 class Metrics:
-    """All figures of one simulation, without its jobs."""
+    """All figures of one simulation, and those of its jobs one by one for `paired`."""
 
     policy: str
     path: str
@@ -83,6 +83,8 @@ class Metrics:
     by_pool: Sequence[ClassMetrics]
     tenant_shares: dict[str, float]
     """By tenant: GPU time received over entitled."""
+    most_tenants: int
+    """That one pool has jobs of; those without a tenant count as one."""
     makespan_s: float | None
     """From the first submission to the last end; None where the simulation was interrupted."""
     whole: Occupancy
@@ -92,6 +94,8 @@ class Metrics:
     wakes: int
     daily: DailyMetrics
     curves: Curves
+    jobs: SimJobs
+    figures: JobFigures
 
     def document(self) -> dict[str, Any]:
         """Stable keys, times in seconds; null where there is nothing to tell."""
@@ -156,6 +160,7 @@ def summarise(result: SimResult) -> Metrics:
             for name, share in zip(tenants.names, figures.tenant_share, strict=True)
             if not np.isnan(share)
         },
+        most_tenants=_most_tenants(jobs),
         makespan_s=_makespan_s(result),
         whole=whole,
         submitting=submitting,
@@ -164,6 +169,8 @@ def summarise(result: SimResult) -> Metrics:
         wakes=result.wakes,
         daily=DailyMetrics(jobs, figures),
         curves=curves(result.samples, columns),
+        jobs=jobs,
+        figures=figures,
     )
 
 
@@ -237,6 +244,11 @@ class _Table:
     @staticmethod
     def _sums(kinds: Classes, column: Floats) -> Floats:
         return np.bincount(kinds.code, column, len(kinds.names)).astype(np.float64)
+
+
+def _most_tenants(jobs: SimJobs) -> int:
+    pairs = np.unique(np.stack((jobs.pool, jobs.tenant)), axis=1)
+    return int(np.bincount(pairs[0]).max())
 
 
 def _makespan_s(result: SimResult) -> float | None:

@@ -20,8 +20,8 @@ from gsched.sim.result import SimResult
 from gsched.sim.rules import SimRules
 from gsched.sim.table import Records, job_table
 
-VAIN_WAKEUPS = 1000
-"""A policy that has woken so often, with nothing else to happen, and moved no job never will."""
+VAIN_ROUNDS = 1000
+"""So many rounds in a row in which nothing runs and no job comes or starts are the last ones."""
 
 _ROUNDS_A_WORD = 256
 _NEVER = float("inf")
@@ -74,24 +74,22 @@ def replay(
         new_id=lambda: f"sim-{next(numbers)}",
         rules=rules,
     )
-    wakeup = _NEVER
-    vain = 0
+    wakeup_s = _NEVER
+    moves, vain = 0, 0
     for done in itertools.count():
-        is_woken = wakeup < backend.next_event
-        if not backend.open_jobs or not backend.advance(wakeup):
+        if vain == VAIN_ROUNDS or not backend.advance(wakeup_s):
             break
-        wakeup = _NEVER
-        if backend.next_round > backend.time:
-            wakeup = backend.next_round
+        wakeup_s = backend.next_round_s
+        if wakeup_s > backend.time_s:
             continue
-        before = backend.moves
         decision = runner.run(acting=True).decision
         backend.carry_out(decision)
         backend.start_jobs()
-        vain = vain + 1 if is_woken and backend.moves == before else 0
-        asked = decision.next_wakeup
-        if asked is not None and asked > backend.time and vain < VAIN_WAKEUPS:
-            wakeup = float(asked)
+        vain = vain + 1 if backend.moves == moves and not backend.running else 0
+        moves = backend.moves
+        wakeup_s = _NEVER
+        if decision.next_wakeup is not None and decision.next_wakeup > backend.now:
+            wakeup_s = float(decision.next_wakeup - backend.origin)
         if done % _ROUNDS_A_WORD == 0:
             told("jobs ended", backend.ended)
 

@@ -53,7 +53,8 @@ class SimResult:
     `start_s` is the first start and `end_s` the end, from the jobs' origin; NaN where it did not
     come to that before the simulation ended. `run_s` is for how long a job held GPUs over all its
     attempts, `lost_s` how much of that was no progress (costs, work lost in failures, a slower GPU
-    or a partner). `preemptions` and `failures` count its requeues. `energy_wh` is of all nodes from
+    or a partner). `preemptions` and `failures` count what ended its attempts; it is requeued after
+    each, but given up after a failure more than the rules allow. `energy_wh` is of all nodes from
     first submission to last end. `path` tells which loop ran: static, ordered or rounds;
     `interrupted` that somebody ended it before its end.
     """

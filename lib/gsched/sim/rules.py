@@ -24,9 +24,11 @@ class Placement(enum.Enum):
 
 
 class Scheduler(enum.Enum):
-    """Who starts jobs: PLAIN carries out the policy's own discipline; SLURM its order as Slurm's
+    """Who starts jobs: PLAIN carries out the policy's own discipline, SLURM its order alone.
 
-    main and backfill schedulers would (no preemption, EASY backfill by time limits, overheads).
+    SLURM stands for Slurm's main and backfill schedulers: no preemption, EASY backfill by time
+    limits. EASY delays the first waiting job never, those behind it perhaps; Slurm's backfill is
+    conservative (no job of higher priority that it looks at is delayed) and looks at intervals.
     """
 
     PLAIN = "plain"

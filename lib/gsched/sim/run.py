@@ -15,6 +15,7 @@ from gsched.model.progress import Progress, silent
 from gsched.policy import registry
 from gsched.policy.base import Policy
 from gsched.policy.order_form import Misfit, OrderForm
+from gsched.sim import compiling
 from gsched.sim.backend import CAPABILITIES
 from gsched.sim.cluster import SimCluster
 from gsched.sim.core.effects import check_effects, discipline_of
@@ -37,7 +38,8 @@ def simulate(
 ) -> SimResult:
     """What `policy` would have done with `jobs` on `cluster`.
 
-    `told` hears how many jobs have ended, every some ten thousand events. Interrupted (Ctrl-C), the
+    `told` hears how many jobs have ended, every some ten thousand events, and one of
+    `compiling.TOLD` where the loops are yet to be compiled. Interrupted (Ctrl-C), the
     part so far comes back, with `interrupted` set. Raises DataError for a job that is no job or
     can never run here (``gsched.app.sim_inputs`` leaves those out and counts them), ConfigError for
     a policy that needs what no simulation offers, UsageError for rules that do not go together,
@@ -51,6 +53,7 @@ def simulate(
         discipline_of(form, rules).preempts if form else Capability.PREEMPT in policy.requires
     )
     check_effects(preempts, rules)
+    check_times(discipline_of(form, rules).lease_s if form and preempts else 0.0, rules)
     is_static = form is not None and runs_static(form, rules, cluster)
     if rules.size_first_tick_s and not is_static:
         raise UsageError(
@@ -58,9 +61,31 @@ def simulate(
             "leave it out for this policy",
         )
     if form is None:
+        _tell(compiling.before_rounds(), told)
         return run_rounds(jobs, cluster, policy, rules, told)
+    _tell(compiling.before_static() if is_static else compiling.before_ordered(), told)
     run = run_static if is_static else run_ordered
     return run(jobs, cluster, form, rules, policy.name, told)
+
+
+def check_times(lease_s: float, rules: SimRules) -> None:
+    """Raises UsageError for times with which no job, or no decision, would ever come forward."""
+    costs = rules.costs
+    restart_s = max(costs.restart_s, costs.restart_wide_s, costs.restart_one_gpu_s or 0.0)
+    start_up_s = costs.launch_s + restart_s
+    if 0 < lease_s <= start_up_s:
+        raise UsageError(
+            f"a lease of {lease_s:g} s is over before a job has started, which takes up to "
+            f"{start_up_s:g} s",
+            "give the policy longer leases (knob lease_s), or let jobs start in less time",
+        )
+    if rules.round_s % 1:
+        raise UsageError(f"round_s is {rules.round_s:g}: rounds come at whole seconds")
+
+
+def _tell(words: str, told: Progress) -> None:
+    if words:
+        told(words, 0)
 
 
 def runs_static(form: OrderForm, rules: SimRules, cluster: SimCluster) -> bool:

@@ -77,11 +77,16 @@ def draw(
             f"between 1 and {MOST_JOBS:,} jobs, and {MOST_DAYS:,} days, can be drawn",
         )
     rng = np.random.default_rng(seed)
-    batches = _batches(fit, count, days, fit.start if start is None else start, rng)
+    begin = fit.start if start is None else start
+    batches = _batches(fit, count, days, begin, rng)
     batch = np.repeat(np.arange(len(batches.length)), batches.length)
     follows = np.ones(count, dtype=np.bool_)
     follows[np.cumsum(batches.length) - batches.length] = False
     submit = batches.begin_s[batch] + _since_begin(fit, batch, follows, rng)
+    span_s = max(int(days * DAY_S), 1)
+    beyond = (submit - begin) // span_s  # how often the end was passed
+    submit -= beyond * span_s  # as many jobs reach in from before the beginning as beyond the end
+    follows[1:] &= beyond[1:] == beyond[:-1]
     order = np.argsort(submit, kind="stable")
     kept = Recurring(
         pool=batches.pool[batch], size=batches.size[batch], batch=batch, follows=follows

@@ -8,7 +8,14 @@ from support.history import attempt
 from support.sim_traces import chosen, ran
 
 from gsched.app.sim_cluster import ClusterOrder, fit
-from gsched.app.sim_pools import NodeGroup, cluster_of, joined_pools, parse_nodes, read_pools
+from gsched.app.sim_pools import (
+    NodeGroup,
+    cluster_of,
+    joined_pools,
+    named_pools,
+    parse_nodes,
+    read_pools,
+)
 from gsched.config.settings import Settings
 from gsched.errors import DataError, UnavailableError, UsageError
 from gsched.model.history import Tres
@@ -147,6 +154,25 @@ def test_jobs_find_their_pools_by_whatever_names_them(tmp_path):
         fitted(jobs, pools=path, pool_by="partition")
 
 
+def test_partitions_that_share_nodes_are_one_pool_of_a_file(tmp_path):
+    path = tmp_path / "pools.csv"
+    path.write_text("pool,nodes,gpus\na100+debug,1,8\nh100,1,8\n")
+    partitions = ("a100", "debug", "h100", "h100,a100", "none,debug", "none")
+    jobs = [ran(n, 1000 + n, 0, 9, 1, partition=name) for n, name in enumerate(partitions)]
+    found = fitted(jobs, pools=path)
+    pools = [found.cluster.pools[p] for p in found.jobs.pool]
+    assert pools == ["a100+debug", "a100+debug", "h100", "h100", "a100+debug"]
+    assert left_out(found) == {"no-such-pool": ("5",)}
+    assert "2 jobs of several partitions: in the first of them that is there" in found.notes[0]
+
+
+def test_what_a_pool_of_several_partitions_is_called():
+    assert named_pools(["a+b", "b+c"], ["a+b", "b"])["b"] == "b+c"  # jobs are of one called a+b
+    assert named_pools(["a+b", "b"], ["b"]) == {"a": "a+b", "b": "b", "a+b": "a+b"}
+    with pytest.raises(DataError, match="b is in two pools"):
+        named_pools(["a+b", "b+c"], ["a"])
+
+
 def test_nodes_are_as_asked_for_where_the_cluster_has_them():
     jobs = [
         ran(1, 1000, 0, 9, 4, num_nodes=2),
@@ -156,7 +182,7 @@ def test_nodes_are_as_asked_for_where_the_cluster_has_them():
     ]
     found = fitted(jobs, nodes="2x8")
     assert found.jobs.num_nodes.tolist() == [2, 0, 0, 0]
-    assert any("1 jobs had nodes that are not here" in note for note in found.notes)
+    assert any("1 job had nodes that are not here" in note for note in found.notes)
 
 
 def test_types_of_gpu_that_the_cluster_has_and_has_not():
@@ -167,7 +193,35 @@ def test_types_of_gpu_that_the_cluster_has_and_has_not():
     found = fitted(jobs, nodes="1x8:a100,1x8:v100@0.5")
     kinds = [found.cluster.gpu_types[k] if k >= 0 else None for k in found.jobs.gpu_type]
     assert kinds == ["v100", None]
-    assert any("1 jobs ask for a type" in note for note in found.notes)
+    assert any("1 job asks for a type" in note for note in found.notes)
+
+
+def test_recorded_run_times_are_those_of_the_type_that_a_job_ran_on():
+    """9 s on a GPU of speed 2 are 18 s of the reference: not a job that is twice as fast."""
+
+    def tres(kind):
+        return (Tres("gres/gpu", 1), Tres(f"gres/gpu:{kind}", 1))
+
+    jobs = [
+        ran(1, 1000, 0, 9, 1, allocated=tres("h100")),
+        ran(2, 1001, 0, 9, 1, requested=tres("h100"), allocated=tres("h100")),
+        ran(3, 1002, 0, 9, 1, requested=tres("v100")),
+        ran(4, 1003, 0, 9, 1, allocated=tres("t4")),
+        ran(5, 1004, 0, 9, 1),
+        ran(6, 1005, 0, 9, 2, allocated=(Tres("gres/gpu:h100", 1), Tres("gres/gpu:v100", 1))),
+    ]
+    found = fitted(jobs, nodes="1x8:a100,1x8:h100@2,1x8:v100@0.5")
+    assert found.jobs.duration_s.tolist() == [18, 18, 4.5, 9, 9, 9]
+    assert found.chosen.past.run_s.tolist() == [18, 18, 4, 9, 9, 9]  # what is predicted from
+    kinds = [found.cluster.gpu_types[k] if k >= 0 else None for k in found.jobs.gpu_type]
+    assert kinds == [None, "h100", "v100", None, None, None]
+    (told,) = (note for note in found.notes if note.startswith("Run times at speed 1"))
+    assert "of 3 of 6 jobs" in told
+    assert "of 3 it is not" in told
+    assert "2 asked for a type" in told
+    alike = fitted(jobs, nodes="1x8:a100,1x8:h100,1x8:v100")
+    assert alike.jobs.duration_s.tolist() == [9] * 6
+    assert not any("speed" in note for note in alike.notes)
 
 
 # -- as large as the jobs tell ----------------------------------------------------------------
@@ -184,6 +238,24 @@ def test_nodes_that_were_seen_with_the_gpus_in_use_at_once():
     assert shape(found) == {"gpu+short": [5, 8], "other": [1]}
     assert list(found.cluster.node_names) == ["n1", "n2", "m1"]
     assert not found.chosen.left_out
+
+
+@pytest.mark.parametrize("more", [{"load": 0.5}, {"gpus_a_node": 4}])
+def test_pools_are_the_same_whatever_sizes_them(more):
+    jobs = [
+        ran(1, 1000, 0, 100, 4, node_list="n1", partition="gpu"),
+        ran(2, 1000, 50, 100, 3, node_list="n1", partition="short"),
+        ran(3, 1000, 0, 100, 1, node_list="m1", partition="other"),
+    ]
+    assert list(shape(fitted(jobs, **more))) == list(shape(fitted(jobs))) == ["gpu+short", "other"]
+
+
+def test_a_job_of_several_partitions_makes_no_pool_of_its_own():
+    jobs = [ran(n, 1000, 0, 9, 1, node_list=None, partition=name)
+            for n, name in enumerate(("a", "x,a", "y,x"))]  # fmt: skip
+    found = fitted(jobs)
+    assert sorted(shape(found)) == ["a", "y"]
+    assert "2 jobs of several partitions" in found.notes[0]
 
 
 def test_gpus_in_use_at_once_where_starts_but_no_nodes_are_told():
@@ -205,6 +277,23 @@ def test_a_load_where_nothing_else_is_told():
     # 10 jobs of 4 GPUs for 800 s in 1,000 s: 32 GPUs, twice that, nodes of 8
     assert shape(found) == {"rare": [8], "vc": [8] * 8}
     assert "50%" in found.notes[0]
+
+
+def test_a_load_is_the_offered_load_of_the_report_whatever_the_longest_run():
+    """In 1,000 s come 160 jobs of 1 GPU for 500 s, and one of 8 GPUs for 9,000 s."""
+    untold = {"node_list": None, "num_nodes": None, "start_assumed": 1}
+    jobs = [ran(n, 1000 + 100 * (n % 11), 0, 500, 1, **untold) for n in range(160)]
+    found = fitted([*jobs, ran(999, 1000, 0, 9000, 8, **untold)], load=2, pool_by="none")
+    offered = float(found.jobs.duration_s @ found.jobs.num_gpus) / 1000 / found.cluster.num_gpus
+    assert found.cluster.num_gpus == 80  # (80 + 72) / 2 = 76 GPUs, in whole nodes
+    assert offered == 1.9
+
+
+def test_jobs_that_come_at_once_do_not_make_a_pool_without_end():
+    untold = {"node_list": None, "num_nodes": None, "start_assumed": 1}
+    jobs = [ran(n, 1000 + n, 0, 9000, 8, **untold) for n in range(4)]
+    assert shape(fitted(jobs, load=1)) == {"gpu": [8] * 4}  # all at once, not 96,000 GPUs
+    assert shape(fitted(jobs[:1], load=1)) == {"gpu": [8]}
 
 
 def test_a_pool_holds_its_largest_job():

@@ -14,6 +14,7 @@ from gsched.app.trace_formats import TraceOptions
 from gsched.config.settings import Settings
 from gsched.errors import ConfigError, DataError, UsageError
 from gsched.model.progress import silent
+from gsched.sim.compiling import TOLD
 from gsched.sim.rules import Placement, Scheduler
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
@@ -38,10 +39,10 @@ def order(trace, *policies, **more):
 
 
 def interrupting(words):
-    """Progress that interrupts the first work whose name begins so."""
+    """Progress that interrupts the first work whose name begins so, once all is compiled."""
 
     def told(what, _rows):
-        if what.startswith(words):
+        if what.startswith(words) and not what.endswith(TOLD):
             raise KeyboardInterrupt
 
     return told
@@ -176,3 +177,26 @@ def test_classes_of_sharing_jobs_come_from_their_names(tmp_path):
     )
     assert plain == (100 + 199 + 298) / 3
     assert shared < plain
+
+
+def test_where_nothing_was_measured_or_little_that_is_said(tmp_path):
+    pairs, trace = tmp_path / "pairs.csv", tmp_path / "t.csv"
+    head = "job_id,submit_time,duration,num_gpu,model_name\n"
+    trace.write_text(head + "".join(f"{n},{n},100,1,m{n}\n" for n in range(3)))
+
+    def warnings(name, **more):
+        pairs.write_text(f"class,partner,speed\n{name},{name},0.9\n")
+        made = SimOrder(
+            ("fifo",), [str(trace)], TraceOptions("elasticflow"), None,
+            cluster=ClusterOrder(nodes="1x1"), rules=RulesOrder(sharing=str(pairs), **more),
+        )  # fmt: skip
+        return run(made, Settings(), silent).warnings
+
+    assert warnings("m0") == (f"{pairs} tells of 1 of 3 jobs only",)
+    assert warnings("m0", sharing_drawn=True) == ()
+    with pytest.raises(DataError, match="none of the 3 jobs") as error:
+        warnings("other")
+    assert "'other'" in error.value.hint
+    assert "'m0'" in error.value.hint
+    with pytest.raises(DataError, match="none of the 3 jobs"):
+        warnings("m0 x4", sharing_drawn=True)

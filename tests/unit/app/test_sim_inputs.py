@@ -98,7 +98,7 @@ def test_what_cannot_be_simulated_is_left_out_by_its_first_reason():
     }
     assert found.past.job_id.tolist() == [1]
     (no_gpus,) = [out for out in found.left_out if out.reason == "no-gpus"]
-    assert no_gpus.words == "1 job without GPUs, which are not simulated (2)"
+    assert no_gpus.words == "1 job without GPUs (2)"
     assert set(counts(found)) <= set(LEFT_OUT)
 
 
@@ -222,7 +222,7 @@ def test_files_are_read_as_one_and_the_window_goes_by_the_first_submission(tmp_p
     assert "line 3" in past.rejected.examples[0]
     assert past.jobs.tenant.values[past.jobs.tenant.codes[0]] == "6214e9"
     assert past.source == f"philly: {one}, {two}"
-    assert choose(past).left_out[0].words.startswith("1 rows that could not be understood")
+    assert choose(past).left_out[0].words.startswith("1 row that could not be understood")
     assert read_files([two], TraceOptions("philly"), (None, day), silent).jobs.run_s.tolist() == [
         60
     ]
@@ -241,3 +241,11 @@ def test_a_file_that_is_cut_off_gives_nothing(tmp_path):
 def test_standard_input_can_be_read_once():
     with pytest.raises(UsageError, match="once"):
         read_files(["-", "-"], TraceOptions("philly"), (None, None), silent)
+
+
+def test_a_file_of_a_header_alone_has_no_job(tmp_path):
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobIDRaw|JobID|Submit|Start|End|State|AllocTRES|Partition\n")
+    with pytest.raises(DataError, match="no job in it") as error:
+        read_files([str(path)], TraceOptions("sacct"), (None, None), silent)
+    assert "time" not in error.value.hint

@@ -31,6 +31,7 @@ def test_a_job_learns_from_jobs_that_had_ended_before_it_was_submitted():
     assert found[2] == 100
     assert "as recorded" in words
     assert "nothing 2, similar-name 1" in words
+    assert "2 have none and are ordered as if they had the median key of the others" in words
 
 
 def test_the_future_does_not_matter():
@@ -50,7 +51,7 @@ def test_the_future_does_not_matter():
 def test_jobs_before_the_window_teach():
     found, words = values([ran(9, 5000, 0, 9, 1)], [ran(1, 1000, 0, 70, 1), ran(2, 1000, 0, 9, 0)])
     assert found == [70]
-    assert "1 jobs that ended before the window" in words
+    assert "1 job that ended before the window" in words
 
 
 def test_where_no_start_is_told_jobs_end_when_fifo_ends_them():
@@ -65,6 +66,30 @@ def test_where_no_start_is_told_jobs_end_when_fifo_ends_them():
     assert found[2] == 100  # knows the first alone
     assert found[3] == 50
     assert "under FIFO" in words
+
+
+def test_on_a_busier_cluster_a_job_is_learnt_when_it_has_ended_there():
+    """Recorded on two nodes at once; on one, the second runs from 1100 to 1150 under FIFO."""
+    jobs = [
+        ran(1, 1000, 0, 100, 8, name="a"),
+        ran(2, 1001, 0, 50, 8, name="b"),
+        ran(3, 1060, 90, 5, 8, name="b"),
+        ran(4, 1140, 20, 5, 8, name="b"),
+        ran(5, 1151, 20, 5, 8, name="b"),
+    ]
+    found, words = values(jobs)
+    assert np.isnan(found[2])  # the record has the second's end at 1051, but here nothing has ended
+    assert found[3] == 100  # knows the first alone
+    assert found[4] == 50
+    assert "the later of both: FIFO's for 1 of 5 jobs" in words
+
+
+def test_on_a_freer_cluster_the_recorded_ends_hold():
+    jobs = [ran(1, 1000, 500, 100, 1), ran(2, 1200, 0, 9, 1), ran(3, 1601, 0, 9, 1)]
+    found, words = values(jobs)
+    assert np.isnan(found[1])  # under FIFO the first ended at 1100, as recorded at 1600
+    assert not np.isnan(found[2])
+    assert "FIFO's for 0 of 3 jobs" in words
 
 
 def test_without_users_and_names_accounts_and_sizes_stand_for_them():
@@ -88,7 +113,17 @@ def test_predictions_from_a_file(tmp_path):
     there = world([ran(n, 1000, 0, 9, 1) for n in (1, 2, 3)])
     found, words = read_predictions(path, there)
     assert np.array_equal(found, [5, np.nan, 7.5], equal_nan=True)
-    assert "1 of 3 jobs have none" in words
+    assert "1 of 3 jobs have none and are ordered as if they had the median key" in words
+
+
+@pytest.mark.parametrize(("row", "named"), [("job-1,5\n", "'job-1'"), ("", "no job")])
+def test_a_file_that_predicts_none_of_the_jobs_is_no_file_of_theirs(tmp_path, row, named):
+    path = tmp_path / "p.csv"
+    path.write_text(f"job,predicted_duration_s\n{row}")
+    with pytest.raises(DataError, match="none of the 2 jobs") as error:
+        read_predictions(path, world([ran(n, 1000, 0, 9, 1) for n in (1, 2)]))
+    assert named in error.value.hint
+    assert "'1'" in error.value.hint
 
 
 @pytest.mark.parametrize(

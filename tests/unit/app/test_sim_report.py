@@ -20,12 +20,16 @@ from gsched.app.sim_tables import (
     comparison,
     difference_table,
     figures,
+    interval_text,
 )
 from gsched.app.sim_words import report_lines
 from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
+from gsched.sim.intervals import Estimate
 from gsched.sim.metrics import summarise
 from gsched.sim.rules import Costs, Failures, Placement, Scheduler, Sharing, SimRules, Sleep
+
+NAN = float("nan")
 
 
 @cache
@@ -43,12 +47,12 @@ def with_rules(rules: SimRules) -> str:
 
 def test_the_first_policy_is_the_baseline() -> None:
     table = comparison(three_policies())
-    assert table.title == "Compared with fifo"
+    assert table.title == "Compared with fifo (2,000 of 2,000 jobs simulated)"
     assert [row[0] for row in table.rows] == ["fifo", "sjf", "qssf"]
-    assert table.rows[0][2:4] == ("-", "-")
+    assert table.rows[0][4:6] == ("-", "-")
     base, half = (summarise(queued(2000, 1, factor)).all_jobs.jct_s.mean for factor in (1.0, 0.5))
-    assert table.rows[1][2] == f"−{100 * (1 - half / base):.1f} %"
-    assert table.rows[1][3].startswith("−")
+    assert table.rows[1][4] == f"−{100 * (1 - half / base):.1f} %"
+    assert table.rows[1][5].startswith("−")
 
 
 def test_every_row_of_a_table_fits_its_headings() -> None:
@@ -97,7 +101,8 @@ def test_the_document_is_json_without_nan() -> None:
     assert document["interval_unit"] == "days"
     assert [told["oracle"] for told in document["policies"]] == [False, True, False]
     told = document["differences"][0]
-    assert list(told) == ["label", "metric", "value", "low", "high"]
+    assert list(told) == ["label", "metric", "value", "low", "high", "baseline"]
+    assert document["policies"][1]["ended_under_both"] == [2000]
     assert told["label"] == "sjf"
 
 
@@ -121,6 +126,31 @@ def test_what_was_left_out_is_told_with_its_gpu_time() -> None:
     assert f"Not simulated: {left.words}, 2 GPU-hours." in words(report)
     assert report.document()["left_out"][0]["reason"] == "larger-than-pool"
     assert "No job was left out." in words(three_policies())
+    rows = LeftOut("rejected", jobs=7)
+    for table in (comparison, figures):
+        assert (
+            "(2,000 of 2,002 jobs simulated)" in table(replace(report, left_out=[left, rows])).title
+        )
+
+
+@pytest.mark.parametrize(
+    ("reason", "number", "told"),
+    [
+        ("rejected", 1, "1 row that could not be understood"),
+        ("rejected", 2, "2 rows that could not be understood"),
+        ("no-gpus", 1, "1 job without GPUs"),
+        ("no-gpus", 2_859, "2,859 jobs without GPUs"),
+    ],
+)
+def test_one_is_not_several(reason: str, number: int, told: str) -> None:
+    assert LeftOut(reason, number).words == told
+
+
+def test_the_speed_of_a_single_type_is_told_where_it_is_not_one() -> None:
+    uniform = SimCluster.uniform({"p": 1})
+    fast = replace(uniform, gpu_types=("h100",), type_speed=np.array([2.0]))
+    assert "; speeds by GPU type: h100 2." in words(replace(three_policies(), cluster=fast))
+    assert "speeds by" not in words(replace(three_policies(), cluster=uniform))
 
 
 def test_oracles_are_named() -> None:
@@ -140,6 +170,77 @@ def test_the_discipline_of_each_policy_is_told() -> None:
     assert told == [(False, "block"), (True, "skip"), (True, "skip")]
     slurm = words(replace(report, rules=SimRules(scheduler=Scheduler.SLURM)))
     assert "preempts;" not in slurm
+
+
+def test_the_first_table_tells_disciplines() -> None:
+    """Whether a job may be passed matters more than the order: both stand side by side."""
+    report = report_of({"fifo": [1.0], "srtf": [1.0], "multifactor": [1.0], "yarn-cs": [1.0]})
+    table = comparison(report)
+    place = table.headings.index("DISCIPLINE")
+    told = [row[place] for row in table.rows]
+    assert told == ["block", "preempt, skip", "backfill", "block-tenant"]
+    slurm = comparison(replace(report, rules=SimRules(scheduler=Scheduler.SLURM)))
+    assert {row[place] for row in slurm.rows} == {"backfill"}
+
+
+def some_given_up() -> SimReport:
+    """The same jobs under two policies; each gave up two, one of them the same."""
+    jobs = sim_jobs([0] * 4, [10, 20, 30, 5000])
+    policies = [
+        replace(policy, runs=[summarise(sim_result(jobs, [0] * 4, end))])
+        for policy, end in zip(
+            report_of({"fifo": [1.0], "sjf": [1.0]}).policies,
+            ([10, 40, NAN, 5000], [10, 30, 90, NAN]),
+            strict=True,
+        )
+    ]
+    return replace(three_policies(), policies=policies)
+
+
+def test_changes_are_over_the_jobs_that_ended_under_both() -> None:
+    """Under sjf the longest job was given up: its mean is the less, and that tells nothing."""
+    report = some_given_up()
+    rows = {row[0]: row for row in comparison(report).rows}
+    assert rows["sjf"][2:5] == ("3 of 4", "0:43", "−20.0 %")
+    assert rows["fifo"][2:4] == ("3 of 4", "28:03")
+    difference = next(row for row in difference_table(report).rows if row[0] == "mean JCT")
+    assert difference[2:4] == ("−0:05", "−20.0 %")
+    assert report.ended_under_both(report.policies[1]) == [2]
+
+
+def test_it_is_said_where_other_jobs_ended() -> None:
+    told = words(some_given_up())
+    assert "under each policy; of 4: fifo 3, sjf 3 (2 under both)." in told
+    assert "over the jobs that ended under both the policy and fifo" in told
+    assert "Not the same jobs" not in words(three_policies())
+    assert {row[2] for row in comparison(three_policies()).rows} == {"all"}
+
+
+def of_tenants(tenants: list[int], *names: str) -> SimReport:
+    """Two pools with two jobs each."""
+    jobs = sim_jobs([0] * 4, [10] * 4, pool=[0, 0, 1, 1], tenant=tenants)
+    cluster = SimCluster.uniform({"p": 1, "q": 1})
+    run = summarise(sim_result(jobs, [0] * 4, [10] * 4, cluster))
+    made = report_of({name: [1.0] for name in names})
+    policies = [replace(policy, runs=[run]) for policy in made.policies]
+    return replace(made, cluster=cluster, policies=policies)
+
+
+def test_it_is_said_where_no_pool_has_two_tenants() -> None:
+    alone = of_tenants([0, 0, 1, 1], "fifo", "yarn-cs", "allox")
+    (line,) = [line for line in report_lines(alone) if "more than one tenant" in line]
+    assert line.startswith("No pool has jobs of more than one tenant")
+    assert "of yarn-cs, allox only the rest of the order is seen" in line
+    assert "--pool-by none" in line
+    for other in (of_tenants([0, 1, 1, 1], "fifo", "yarn-cs"), of_tenants([0, 0, 1, 1], "fifo")):
+        assert "more than one tenant" not in words(other)
+
+
+def test_what_does_not_differ_at_all_is_the_same() -> None:
+    report = report_of({"fifo": [1.0], "fair-tree": [1.0]})
+    assert comparison(report).rows[1][4:6] == ("0.0 %", "the same")
+    assert interval_text("jct_mean_s", Estimate(0.0, -0.2, 0.3)) == "about 0:00"
+    assert interval_text("jct_mean_s", Estimate(0.0, -2.0, 3.0)) == "−0:02 … +0:03"
 
 
 def test_knobs_are_told() -> None:
@@ -163,7 +264,7 @@ def test_plain_rules_say_that_nothing_is_assumed() -> None:
     [
         (SimRules(placement=Placement.SPREAD), "Placement: spread"),
         (SimRules(placement=Placement.TOPOLOGY), "Placement: by topology"),
-        (SimRules(scheduler=Scheduler.SLURM), "Scheduler: as Slurm's"),
+        (SimRules(scheduler=Scheduler.SLURM), "Scheduler: close to Slurm's"),
         (
             SimRules(costs=Costs(launch_s=3, restart_wide_s=60)),
             "Costs of each attempt: launch 3 s, restart on several nodes 60 s.",
@@ -174,6 +275,10 @@ def test_plain_rules_say_that_nothing_is_assumed() -> None:
             "requeued and lose all work since the last checkpoint, one every 1800 s",
         ),
         (SimRules(failures=Failures(86_400, 600)), "lose all work of its attempt"),
+        (
+            SimRules(failures=Failures(86_400, 600, max_requeues=4)),
+            "a job that was requeued 4 times is given up at its next failure",
+        ),
         (
             SimRules(sharing=Sharing(("a", "b"), np.ones((2, 2)), min_speed=0.6)),
             "two jobs of the same size where both keep 60 % of their speed, by the speeds of 2",

@@ -77,7 +77,7 @@ from gsched.explain.words import moment
         (
             "gandiva-fair.tenant-gpu-time",
             {"tenant": "lab", "tenant_gpu_s": 7200.0, "attained_gpu_s": 3600.0},
-            "account lab has received 2.0 GPU-h, this job 1.0 GPU-h",
+            "account lab has received 2.0 GPU-h (older use counts less), this job 1.0 GPU-h",
         ),
         (
             "allox.duration",

@@ -11,7 +11,7 @@ from support.jobs import T0
 from gsched.errors import ConfigError
 from gsched.model.decision import Reason
 from gsched.model.job import Capability
-from gsched.policy.order_form import Misfit
+from gsched.policy.order_form import Discipline, Misfit
 from gsched.policy.registry import POLICIES, check, load
 
 
@@ -175,6 +175,22 @@ def test_multifactor_adds_age_fair_share_and_size():
     form = policy.order_form(cluster(jobs).jobs)
     assert form.discipline.misfit is Misfit.BACKFILL
     assert not form.is_static
+
+
+def test_multifactor_without_fair_share_points_has_no_fair_share():
+    policy = load("multifactor", fair_share_points=0)
+    jobs = [waits(1, 1, "a", submit=T0), waits(2, 1, "b", submit=T0 + 1)]
+    memory = {"version": 1, "as_of": NOW, "received_gpu_s": {"a": 1e9, "b": 0.0}}
+    assert order_of(load("multifactor"), jobs, memory) == [2, 1]
+    assert order_of(policy, jobs, memory) == [1, 2]
+    params = reason(policy, jobs, 1).params
+    assert (params["tenant"], params["fair_share_points"]) == ("a", 0.0)
+    assert policy.order_form(cluster(jobs).jobs).tenants is None
+
+
+def test_yarn_cs_has_each_tenant_block_its_own_jobs_only():
+    form = load("yarn-cs").order_form(cluster([waits(1)]).jobs)
+    assert form.discipline == Discipline(misfit=Misfit.BLOCK_TENANT)
 
 
 @pytest.mark.parametrize("name", ["sjf", "srtf", "themis", "allox"])

@@ -84,6 +84,9 @@ def test_it_wakes_up_when_a_lease_ends_or_a_job_comes_to_the_next_queue():
     assert decided([running, waits(2)], load("tiresias-l")).next_wakeup == NOW + 70
     assert decided([waits(2)], policy).next_wakeup is None
     assert decided([runs(waits(1, 2), lease_end=NOW), waits(2)], load("edf")).next_wakeup is None
+    leased = load("edf", lease_s=900)
+    assert decided([waits(2)], leased).next_wakeup == NOW + 900  # of the lease that it grants
+    assert decided([runs(waits(1, 2), lease_end=NOW)], leased).next_wakeup == NOW + 900
 
 
 def test_a_live_job_of_which_nobody_tells_what_it_received_comes_to_the_second_queue_too():

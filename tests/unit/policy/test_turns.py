@@ -55,7 +55,7 @@ def by_the_rules(form, state, use, preempts):
         node = next(n for n in state.nodes if n.name == name)
         quota = node.num_gpus - node.gpus_used
         quota += sum(int(jobs.num_gpus[r]) for r in left if jobs.running[r])
-        blocked, order = False, []
+        blocked, order = set(), []
         while left:
             row = min(
                 left,
@@ -69,12 +69,15 @@ def by_the_rules(form, state, use, preempts):
             left.remove(row)
             order.append(row)
             gpus, is_running = int(jobs.num_gpus[row]), bool(jobs.running[row])
-            takes = not preempts or (gpus <= quota and (is_running or not blocked))
+            takes = not preempts or (
+                gpus <= quota and (is_running or jobs.tenant[row] not in blocked)
+            )
             if takes:
                 quota -= gpus
                 spent[int(jobs.tenant[row])] += gpus * a_gpu
-            elif not is_running and form.discipline.misfit is Misfit.BLOCK:
-                blocked = True
+            elif not is_running and form.discipline.misfit is not Misfit.SKIP:
+                is_whole = form.discipline.misfit is Misfit.BLOCK
+                blocked |= set(range(count)) if is_whole else {int(jobs.tenant[row])}
             kind = ("stays" if takes else "leaves") if is_running else ("begins" if takes else "")
             if preempts and kind:
                 found[kind].add(row)
@@ -94,7 +97,7 @@ def passed(form, state, use, preempts):
     st.sampled_from([0.0, 0.3, 0.5, 1.0]),
     st.sampled_from([*TenantUse]),
     st.sampled_from([0.0, 2.0]),
-    st.sampled_from([Misfit.BLOCK, Misfit.SKIP]),
+    st.sampled_from([Misfit.BLOCK, Misfit.BLOCK_TENANT, Misfit.SKIP]),
     st.booleans(),
     st.lists(st.integers(0, 6).map(float), min_size=3, max_size=3),
 )
@@ -141,6 +144,13 @@ def test_with_block_nobody_passes_the_first_that_does_not_fit_and_nobody_leaves_
     jobs = [waits(1, 9), waits(2, 2), runs(waits(3, 3), lease_end=T0), waits(4, 1)]
     assert plain(cluster(jobs, gpu=8), Misfit.BLOCK) == Turns([0, 2, 1, 3], [], [2], [])
     assert plain(cluster(jobs, gpu=8), Misfit.SKIP) == Turns([0, 2, 1, 3], [1, 3], [2], [])
+
+
+def test_with_block_tenant_only_jobs_of_its_tenant_wait_behind_it():
+    running = runs(waits(4, 3, "a"), lease_end=T0)
+    views = [waits(1, 9, "a"), waits(2, 2, "b"), waits(3, 1, "a"), running]
+    assert plain(cluster(views, gpu=8), Misfit.BLOCK_TENANT) == Turns([0, 3, 1, 2], [1], [3], [])
+    assert plain(cluster(views, gpu=8), Misfit.SKIP) == Turns([0, 3, 1, 2], [1, 2], [3], [])
 
 
 def test_a_job_that_is_being_cleaned_up_has_left_its_gpus_already():

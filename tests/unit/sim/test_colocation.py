@@ -102,6 +102,11 @@ def test_drawn_classes_are_of_the_jobs_size_and_repeat_with_the_seed() -> None:
         ("class,partner,speed\na,b,fast\n", "could not convert"),
         ("class,partner,speed\na,b,-1\n", "line 2: speed '-1' is no speed"),
         ("class,partner,speed\na,b,nan\n", "is no speed"),
+        ("class,partner,speed\na,b,1.5\nb,a,2.5\n", "line 3: speed '2.5': speeds are relative"),
+        (
+            '{"v100": {"(\'a\', 1)": {"null": 2, "(\'a\', 1)": [4, 4]}}}',
+            "2 times as fast as alone",
+        ),
         ("class,partner,speed\n,b,1\n", "without class"),
         ("class,partner,speed\na,b,0.5\na,b,0.6\n", "line 3: 'a' beside 'b' comes twice"),
         ("class,partner,speed,num_gpus\na,b,0.5,two\n", "invalid literal"),

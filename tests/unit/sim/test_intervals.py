@@ -93,8 +93,8 @@ def test_what_is_no_mean_of_jobs_has_no_interval_over_days() -> None:
     assert told["makespan_s"].low is None
 
 
-def test_simulations_of_other_days_cannot_be_compared() -> None:
-    with pytest.raises(ValueError, match="other days"):
+def test_simulations_of_other_jobs_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="other jobs"):
         differences([summarise(queued(300, 1))], [summarise(queued(300, 1, days=10))])
 
 
@@ -149,6 +149,49 @@ def test_all_days_together_give_the_figures_themselves() -> None:
     assert set(daily) < set(METRICS)
     for name, value in daily.items():
         assert value[0] == pytest.approx(values[name], nan_ok=True) or values[name] is None
+
+
+NAN = float("nan")
+
+
+def with_ends(end_s: list[float]) -> Metrics:
+    jobs = sim_jobs([0] * 4, [10, 20, 30, 5000])
+    return summarise(sim_result(jobs, [0, 0, 30, 0], end_s))
+
+
+def test_differences_are_over_the_jobs_that_ended_under_both() -> None:
+    """The policy gave up the longest job, the baseline another: two ended under both."""
+    base, policy = with_ends([10, 40, NAN, 5000]), with_ends([10, 30, 90, NAN])
+    assert estimates([policy])["jct_mean_s"].value == pytest.approx(130 / 3)
+    found = differences([policy], [base])
+    assert (found["jct_mean_s"].value, found["jct_mean_s"].baseline) == (20 - 25, 25)
+    assert found["jct_p99_s"].value == 30 - 40
+    assert found["queueing_mean_s"].value == 0
+    assert found["bounded_slowdown_mean"].value == pytest.approx((1 + 1.5) / 2 - (1 + 2) / 2)
+    assert found["makespan_s"].value == 90 - 5000  # of the cluster: as it was
+
+
+def test_over_runs_and_days_they_are_over_these_jobs_too() -> None:
+    """Each gives up a third of the jobs, at a bound of run time: the long ones, or none of them."""
+
+    def given_up(seed: int, factor: float, which: int) -> Metrics:
+        result = queued(1200, seed, factor)
+        return summarise(
+            replace(result, end_s=np.where(np.arange(1200) % 3 == which, NAN, result.end_s))
+        )
+
+    base, policy = ([given_up(k, f, f == 1.0) for k in SEEDS] for f in (1.0, 0.5))
+    both = np.arange(1200) % 3 == 2
+    wanted = []
+    for seed in SEEDS:
+        one, half = queued(1200, seed, 1.0), queued(1200, seed, 0.5)
+        wanted.append((half.end_s - one.end_s)[both].mean())
+    told = differences(policy, base)["jct_mean_s"]
+    assert told.value == pytest.approx(np.mean(wanted))
+    assert told.low < told.value < told.high < 0
+    by_days = differences(policy[:1], base[:1])["jct_mean_s"]
+    assert by_days.value == pytest.approx(wanted[0])
+    assert by_days.low < by_days.value < by_days.high < 0
 
 
 def test_days_begin_at_midnight_utc() -> None:

@@ -9,10 +9,14 @@ import pytest
 from support.sim_jobs import sim_jobs
 from support.sim_results import samples, sim_result
 
+from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
+from gsched.sim.job_figures import JobFigures
 from gsched.sim.jobs import SimJobs
 from gsched.sim.metrics import Metrics, summarise
 from gsched.sim.result import Segments
+from gsched.sim.rules import Costs, SimRules, Sleep
+from gsched.sim.run import simulate
 
 NAN = float("nan")
 
@@ -126,6 +130,13 @@ def test_preemptions_failures_and_lost_time() -> None:
             jobs,
             [0, 50],
             [300, 200],
+            segments=Segments(
+                job=np.array([0, 1, 0, 0], dtype=np.int32),
+                start_s=np.array([0.0, 50.0, 150.0, 250.0]),
+                end_s=np.array([70.0, 200.0, 180.0, 300.0]),
+                node=np.zeros(4, dtype=np.int32),
+                shared=np.full(4, -1, dtype=np.int32),
+            ),
             run_s=np.array([150.0, 150.0]),
             lost_s=np.array([50.0, 50.0]),
             preemptions=np.array([2, 1], dtype=np.int32),
@@ -136,6 +147,39 @@ def test_preemptions_failures_and_lost_time() -> None:
     assert found.lost_gpu_hours == pytest.approx((100 + 200) / 3600)
     assert found.waiting_s.mean == pytest.approx((150 + 50) / 2)
     assert found.queueing_s.mean == 25
+
+
+def test_the_clean_up_after_the_end_is_no_part_of_the_job() -> None:
+    """Two jobs of all 4 GPUs, 30 s of clean-up: the second waits from 0 to 130, and ends at 180."""
+    jobs = sim_jobs([0, 0], [100, 50], num_gpus=[4, 4])
+    cluster = SimCluster.uniform({"p": 1}, gpus_a_node=4)
+    rules = SimRules(costs=Costs(cleanup_s=30))
+    for policy in ("fifo", "fair-tree"):
+        result = simulate(jobs, cluster, load(policy), rules)
+        assert result.end_s.tolist() == [100, 180]
+        figures = JobFigures.of(result)
+        assert figures.queueing_s.tolist() == [0, 130]
+        assert figures.waiting_s.tolist() == [0, 130]
+        entitled = (100 * 2, 100 * 2 + 80 * 4)
+        assert figures.share_received.tolist() == [400 / entitled[0], 200 / entitled[1]]
+        assert figures.tenant_share[0] == 600 / (180 * 4)
+
+
+def test_waiting_is_never_less_than_queueing() -> None:
+    """Not where nodes must wake up first, and with preemption it is more."""
+    random = np.random.default_rng(3)
+    jobs = sim_jobs(
+        np.sort(random.integers(0, 9000, 80)),
+        random.integers(1, 900, 80),
+        num_gpus=random.choice([1, 2, 4], 80),
+    )
+    cluster = SimCluster.uniform({"p": 2}, gpus_a_node=4)
+    rules = SimRules(
+        costs=Costs(launch_s=3, cleanup_s=20, checkpoint_s=5), sleep=Sleep(60, wake_s=100)
+    )
+    figures = JobFigures.of(simulate(jobs, cluster, load("srtf"), rules))
+    assert (figures.waiting_s >= figures.queueing_s).all()
+    assert figures.waiting_s.sum() > figures.queueing_s.sum() > 0
 
 
 def test_deadlines() -> None:

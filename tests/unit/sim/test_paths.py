@@ -83,11 +83,12 @@ def test_static_is_ordered(
 
 @pytest.mark.parametrize("name", POLICIES)
 @given(
-    work=workloads(most=10),
+    # memory forgets who has received less than a GPU-second; here nobody has so little
+    work=workloads(most=10, shortest_s=2),
     placement=placements,
     rules=st.sampled_from([FREE, COSTLY, SLURM, BY_THE_CLOCK]),
 )
-@settings(max_examples=8)
+@settings(max_examples=150)
 def test_rounds_are_ordered(
     name: str, work: tuple[SimJobs, SimCluster], placement: Placement, rules: SimRules
 ) -> None:
@@ -102,12 +103,30 @@ def test_rounds_are_ordered(
 
 @pytest.mark.parametrize("name", ["fifo", "qssf", "yarn-cs"])
 @given(work=workloads(most=10), rules=st.sampled_from([SLEEPING, FAILING]))
-@settings(max_examples=8)
+@settings(max_examples=150)
 def test_nodes_that_sleep_and_fail_do_so_in_rounds_too(
     name: str, work: tuple[SimJobs, SimCluster], rules: SimRules
 ) -> None:
     rounds = run_rounds(*work, load(name), rules)
     assert_same(rounds, run_ordered(*work, form_of(load(name), *work), rules, name, silent))
+
+
+@pytest.mark.parametrize("name", ["fifo", "srtf", "tiresias"])
+def test_times_need_not_be_whole(name: str) -> None:
+    """Nor does a large origin make them inexact."""
+    draw = np.random.default_rng(5)
+    jobs = sim_jobs(
+        np.sort(draw.uniform(0, 50, 40)),
+        draw.uniform(0.1, 40, 40),
+        origin=1_700_000_000,
+        num_gpus=draw.choice([1, 2, 8], 40),
+    )
+    rounds = run_rounds(jobs, ONE_NODE, load(name), FREE)
+    assert rounds.finished.all()
+    if name != "tiresias":  # it can ask to be woken at whole seconds only
+        ordered = run_ordered(jobs, ONE_NODE, form_of(load(name), jobs, ONE_NODE), FREE, "", silent)
+        np.testing.assert_array_equal(rounds.start_s, ordered.start_s)
+        np.testing.assert_array_equal(rounds.end_s, ordered.end_s)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from gsched.model.job import Capability, JobState, JobView
 from gsched.model.jobtable import FloatColumn, JobTable
 from gsched.policy.base import OrderKind, Policy
 from gsched.sim.cluster import SimCluster
-from gsched.sim.replay import VAIN_WAKEUPS
-from gsched.sim.rules import Costs, Scheduler, SimRules
+from gsched.sim.replay import VAIN_ROUNDS
+from gsched.sim.rules import Costs, Failures, Scheduler, SimRules, Sleep
 from gsched.sim.run import simulate
 
 ORIGIN = 1_000  # of `sim_jobs`
@@ -95,6 +95,23 @@ def test_each_event_is_one_round_with_what_is_there_then() -> None:
     assert (running.allocation.start_time, running.attained_gpu_s) == (ORIGIN, 5 * 8)
 
 
+def test_nodes_that_are_down_or_asleep_are_shown_as_such() -> None:
+    policy = Plugin()
+    rules = SimRules(seed=2, failures=Failures(30.0, 5.0), sleep=Sleep(3.0, 2.0))
+    two = SimCluster.uniform({"p": 1, "q": 1})
+    simulate(sim_jobs([0, 1, 40], [30, 5, 9], pool=[0, 1, 1], num_gpus=2), two, policy, rules)
+    seen = {(n.state, n.flags, n.is_usable) for s in policy.seen for n in s.nodes}
+    assert seen == {
+        ("idle", (), True),
+        ("mixed", (), True),
+        ("down", ("down",), False),
+        ("idle", ("powered_down",), True),
+    }
+    for state in policy.seen:
+        assert [n.partitions for n in state.nodes] == [("p",), ("q",)]
+        assert [p.nodes for p in state.partitions] == [("p-0",), ("q-0",)]
+
+
 class Granting(Plugin):
     """Starts whatever waits, but not before second 25; wakes up for it."""
 
@@ -140,7 +157,28 @@ def test_a_policy_that_wakes_for_ever_in_vain_is_left_alone() -> None:
     policy = Restless()
     result = simulate(sim_jobs([0], [10]), NODE, policy, FREE)
     assert not result.finished.any()
-    assert len(policy.seen) == VAIN_WAKEUPS + 1
+    assert len(policy.seen) == VAIN_ROUNDS + 1
+
+
+class ChangesItsMind(Plugin):
+    """Lets the large job stand in front for twenty seconds, then the small one."""
+
+    def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
+        self._large_first = now < ORIGIN + 20
+        return super().decide(state, memory, now)
+
+    def place(self, view: JobView) -> float:
+        gpus = view.request.gpus.minimum
+        return -gpus if self._large_first else gpus
+
+    def wakeup(self, now: int) -> int | None:
+        return ORIGIN + 20
+
+
+def test_a_new_order_alone_lets_another_job_start() -> None:
+    jobs = sim_jobs([0, 1, 1], [50, 10, 10], num_gpus=[4, 8, 2])
+    result = simulate(jobs, NODE, ChangesItsMind(), FREE)
+    assert result.start_s.tolist() == [0, 50, 20]
 
 
 class Turns(Granting):
@@ -248,3 +286,12 @@ def test_it_tells_how_many_jobs_have_ended() -> None:
     ended = [many for _, many in told]
     assert ended == sorted(ended)
     assert 0 < ended[-1] <= 600
+
+
+def test_there_is_room_for_any_number_of_attempts_and_samples() -> None:
+    jobs = sim_jobs([0, 0], [6000, 6000], num_gpus=[8, 8])
+    result = simulate(jobs, NODE, Turns(), SimRules(sample_s=1.0))
+    check(result)
+    assert len(result.segments.job) == 1200
+    assert result.samples.time_s.tolist() == list(range(12001))
+    assert set(result.samples.gpus_used[:-1].tolist()) == {8}

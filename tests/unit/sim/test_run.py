@@ -12,7 +12,7 @@ from gsched.errors import DataError, UsageError
 from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
 from gsched.sim.jobs import SimJobs
-from gsched.sim.rules import SimRules
+from gsched.sim.rules import Costs, SimRules
 from gsched.sim.run import simulate
 
 CLUSTER = SimCluster.uniform({"p": 2})
@@ -23,6 +23,19 @@ def with_row(name: str, row: int, value: float) -> SimJobs:
     column = getattr(GOOD, name).copy()
     column[row] = value
     return replace(GOOD, **{name: column})
+
+
+def test_leases_in_which_no_job_gets_started_are_refused() -> None:
+    jobs, costs = replace(GOOD, predicted_duration_s=GOOD.duration_s), Costs(restart_s=62)
+    policy = load("tiresias-l", lease_s=60)
+    with pytest.raises(UsageError, match="a lease of 60 s is over before"):
+        simulate(jobs, CLUSTER, policy, SimRules(costs=costs))
+    assert simulate(jobs, CLUSTER, policy, SimRules(costs=replace(costs, restart_s=59)))
+
+
+def test_rounds_at_parts_of_a_second_are_refused() -> None:
+    with pytest.raises(UsageError, match="whole seconds"):
+        simulate(GOOD, CLUSTER, load("fifo"), SimRules(round_s=0.1))
 
 
 @pytest.mark.parametrize("policy", ["fifo", "srtf"])

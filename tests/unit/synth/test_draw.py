@@ -44,7 +44,7 @@ def test_so_many_jobs_within_their_time(which: str, seed: int, jobs: int, days: 
     assert len(drawn) == jobs
     assert {len(c) for c in vars(drawn).values() if c is not None} == {jobs}
     assert (np.diff(drawn.submit_s) >= 0).all()
-    assert MONDAY <= drawn.submit_s[0] < MONDAY + days * DAY_S
+    assert MONDAY <= drawn.submit_s[0] <= drawn.submit_s[-1] < MONDAY + days * DAY_S
     assert drawn.duration_s.min() >= 1
     assert drawn.duration_s.max() <= max(c.duration_s.values[-1] for c in fit.classes) + 1
     told = {(p, s.size) for p, pool in enumerate(fit.pools) for s in pool.sizes}
@@ -58,7 +58,7 @@ def test_time_follows_from_the_number_and_the_number_from_time(site_fit: Fit) ->
     for number, days in ((round(14 * rate), None), (round(42 * rate), 14)):
         drawn = draw(site_fit, 1, jobs=number, days=days)
         took_days = (drawn.submit_s[-1] - drawn.submit_s[0]) / DAY_S
-        assert 14 - 3.5 < took_days < 14.2  # a weekend may lie at either end
+        assert 14 - 3.5 < took_days < 14  # a weekend may lie at either end
 
 
 @pytest.mark.parametrize(

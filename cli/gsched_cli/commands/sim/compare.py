@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gsched.errors import UsageError
 from gsched_cli.sim_options import sim_options
 from gsched_cli.sim_rows import emit_simulated, simulated
 
@@ -32,7 +33,7 @@ def compare(order: SimOrder, as_json: bool) -> int:
     intervals over days of submission, or over seeds where chance is simulated (--seeds).
 
     Do this with the site's own last month before the daemon acts: `gsched db ingest` keeps the
-    history, `--live` takes the nodes of this Slurm, `--slurm` starts jobs as Slurm would.
+    history, `--live` takes the nodes of this Slurm, `--slurm` starts jobs much as Slurm would.
 
     \b
     Example:
@@ -46,14 +47,19 @@ def compare(order: SimOrder, as_json: bool) -> int:
         confidence, interval_unit, differences
       left_out[]: reason, jobs, gpu_time_s, examples
       policies[]: label, policy, knobs, oracle, preempts, misfit, needs_prediction, estimates,
-        runs
-      differences[]: label, metric, value, low, high
+        runs, ended_under_both
+      differences[]: label, metric, value, low, high, baseline
 
-    A difference is the policy label's figure less that of baseline; all else is as for `gsched sim
-    run`.
+    A difference is the policy label's figure less that of the baseline, which is baseline over the
+    same jobs: where jobs are given up after failures, figures of jobs are compared over those that
+    ended under both, ended_under_both of each run. All else is as for `gsched sim run`.
     """
     from gsched.app.sim_tables import comparison, difference_table
 
+    if len(order.policies) < 2:
+        raise UsageError(
+            "one policy alone is not compared", "name several: -P fifo,sjf; or `gsched sim run`"
+        )
     done = simulated(order)
     shown = () if done.report is None else (comparison(done.report), difference_table(done.report))
     return emit_simulated(done, shown, as_json)

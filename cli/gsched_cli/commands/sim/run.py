@@ -35,15 +35,23 @@ def run(order: SimOrder, as_json: bool) -> int:
     alone). Without --nodes, --pools or --live the pools are sized by the jobs themselves, as the
     report says. --pools takes a CSV file with the columns pool, nodes, gpus and perhaps type and
     speed (relative to the reference), a row for each kind of node; names are texts: 6214e9 is one.
+    Partitions that share nodes are one pool: a100+debug is that of both, as the report names it. A
+    job of several partitions (a100,h100) waits for the first of them that is there.
+    Where a job is known to have run on GPUs of a type that has a speed here (AllocTRES), its
+    recorded run time × that speed is its run time at speed 1; else it counts as recorded at speed
+    1. A job that asked for a type runs on that type alone.
 
     Policies that order by predicted run times get what could be predicted at each submission from
-    the jobs that had ended before; no prediction sees the future. Oracles (`gsched policy list`)
-    are told the true run times, and the report says so.
+    the jobs that had ended before: as recorded and under FIFO on the simulated cluster, the later
+    of both. Predictions are the same for all policies; one that holds a job back for longer than
+    FIFO may meet what was learnt from it. Jobs without one are ordered as if they had the median
+    key of the others. Oracles (`gsched policy list`) are told the true run
+    times, and the report says so.
 
     \b
     --sharing takes speeds of jobs that were measured on the same GPUs:
       CSV   class,partner,speed[,num_gpus]: speed of a job of class beside one of partner,
-            relative to alone; a class is a job's name
+            relative to alone, 1 at most; a class is a job's name
       JSON  as published with Gavel (simulation_throughputs.json)
 
     --per-job has a row for each job and policy: policy, seed, job, user, account, pool, name,
@@ -65,11 +73,11 @@ def run(order: SimOrder, as_json: bool) -> int:
         confidence, interval_unit, differences
       left_out[]: reason, jobs, gpu_time_s, examples
       policies[]: label, policy, knobs, oracle, preempts, misfit, needs_prediction, estimates,
-        runs
+        runs, ended_under_both
 
     cluster has nodes, gpus, pools (name, nodes, gpus) and gpu_types (name, speed, gpus);
-    assumptions has placement, scheduler, seeds, costs, failures, sharing, sleep, power, sample_s
-    and size_first_tick_s. Of policies[], estimates have metric, value, low and high (of the
+    assumptions has placement, scheduler, seeds, costs, failures, sharing, sleep, power, sample_s,
+    size_first_tick_s and round_s. Of policies[], estimates have metric, value, low and high (of the
     confidence interval over interval_unit: runs or days, null where there are too few), and each
     of runs, one a seed, has all figures of that simulation, also by_size, by_duration, by_tenant
     and by_pool. Times are epoch seconds, durations seconds, shares parts of 1; null: there is

@@ -1,8 +1,10 @@
 """GPUs for a job where nodes sleep, wake up, differ in type or are shared."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from gsched.sim.core.compiled import compiled_inner
+from gsched.sim.core.compiled import compiled_inline, compiled_inner
 from gsched.sim.core.node_choice import fit_nodes
 from gsched.sim.core.nodes import give_back, take
 from gsched.sim.core.placement import find
@@ -13,7 +15,7 @@ from gsched.sim.core.state import ASLEEP, NONE, Sim
 _ANY_NUMBER = 1 << 40
 
 
-@compiled_inner
+@compiled_inline
 def reachable_gpus(sim: Sim, pool_row: int) -> int:
     """No job of more GPUs can start in a pool now: those that are free, and those that sleep."""
     if sim.rules[0].sharing:
@@ -105,7 +107,7 @@ def give_back_of(sim: Sim, row: int, time_s: float) -> None:
     give_back(sim.places, row)
 
 
-@compiled_inner
+@compiled_inline
 def ready_of(sim: Sim, row: int, time_s: float) -> float:
     """When the nodes of a job that holds GPUs since `time_s` are all awake."""
     ready_s = time_s
@@ -116,7 +118,7 @@ def ready_of(sim: Sim, row: int, time_s: float) -> float:
     return ready_s
 
 
-@compiled_inner
+@compiled_inline
 def speed_of(sim: Sim, row: int) -> float:
     """How fast a job that holds GPUs gets on: as its slowest GPU and its partner let it."""
     job = sim.jobs[row]

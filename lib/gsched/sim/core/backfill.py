@@ -1,9 +1,12 @@
 """Jobs that start before one that waits for more GPUs, without delaying it.
 
-EASY backfill (Lifka 1995; Slurm's backfill scheduler with time limits): the first job that does
-not fit gets a reservation, on nodes; another may start before it if it ends by then, or if it
-takes nothing of what will be needed.
+EASY backfill (Lifka 1995): the first job that does not fit gets a reservation, on nodes; another
+may start before it if it ends by then, by its time limit, or if it takes nothing of what will be
+needed. The jobs between the two may be delayed: Slurm's backfill scheduler is conservative and
+plans for all that it looks at.
 """
+
+from __future__ import annotations
 
 import numpy as np
 
@@ -17,8 +20,6 @@ from gsched.sim.core.running import start_if_fits, start_on
 from gsched.sim.core.state import ASLEEP, NONE, RUNNING, Sim
 from gsched.sim.core.tenants import grant
 from gsched.sim.core.walk import next_job, step_over
-
-_NO_SIZE = 1 << 40
 
 
 @compiled_inner
@@ -96,19 +97,20 @@ def _reserve_for(sim: Sim, pool_row: int, head: int, time_s: float) -> float:
         is_asleep = sim.nodes[node].state == ASLEEP
         sim.spare[node] = places.node[node].gpus if is_asleep else places.free[node]
     pool = sim.pools[pool_row]
-    size = 0
-    for i in range(pool.first_runner, pool.first_runner + pool.running):
+    first = pool.first_runner
+    end = first
+    for i in range(first, first + pool.running):
         row = np.int64(sim.runners[i])
         if places.first_piece[row] == NONE:  # a guest: counted with its host
             continue
-        size = push(sim.ends, pool.first_runner, size, _latest_end_s(sim, row), row)
+        end = first + push(sim.ends, first, end - first, _latest_end_s(sim, row), row)
     job = sim.jobs[head]
     return reserve(
         places,
         sim.spare,
         sim.ends,
-        pool.first_runner,
-        size,
+        first,
+        end - first,
         time_s,
         np.int64(pool_row),
         np.int64(job.gpu_type),

@@ -19,7 +19,12 @@ from gsched.sim.core.state import NONE, Sim
 from gsched.sim.jobs import ANY, SimJobs
 from gsched.sim.rules import Costs, SimRules
 
-_MISFIT = {Misfit.BLOCK: state.BLOCK, Misfit.SKIP: state.SKIP, Misfit.BACKFILL: state.BACKFILL}
+_MISFIT = {
+    Misfit.BLOCK: state.BLOCK,
+    Misfit.BLOCK_TENANT: state.BLOCK_TENANT,
+    Misfit.SKIP: state.SKIP,
+    Misfit.BACKFILL: state.BACKFILL,
+}
 _LEAST_SHARE = 1e-9  # of a tenant to which nothing is due: its ratio is large, not infinite
 _SPARE_ROOM = 1024
 
@@ -29,9 +34,8 @@ Records = NDArray[np.void]
 def make_sim(jobs: SimJobs, cluster: SimCluster, form: OrderForm, rules: SimRules) -> Sim:
     """Everything waits to be submitted, all nodes are up and free."""
     tenant = _tenants_of(jobs, form)
-    pairs, group = np.unique(np.stack((jobs.pool, tenant)), axis=1, return_inverse=True)
-    group = group.reshape(-1)
-    wanted, size = np.unique(np.stack((jobs.pool, jobs.num_gpus)), axis=1, return_inverse=True)
+    pairs, group = _numbered(jobs.pool, tenant)
+    wanted, size = _numbered(jobs.pool, jobs.num_gpus)
     pools = np.arange(len(cluster.pools))
     groups = _groups(pairs, np.bincount(group, minlength=pairs.shape[1]))
     sizes = np.zeros(wanted.shape[1], dtype=state.SIZE)
@@ -40,13 +44,13 @@ def make_sim(jobs: SimJobs, cluster: SimCluster, form: OrderForm, rules: SimRule
     runners = gpus.astype(np.int64) * (1 if rules.sharing is None else 2) + 1
     ids = len(jobs) + cluster.num_nodes + len(pools)
     sim = Sim(
-        jobs=_jobs(jobs, form, tenant, group, size.reshape(-1)),
+        jobs=_jobs(jobs, form, tenant, group, size),
         nodes=np.zeros(cluster.num_nodes, dtype=state.NODE),
         places=make_nodes(cluster, len(jobs)),
         pools=_pools(pools, pairs[0], wanted[0], gpus, runners),
         groups=groups,
         sizes=sizes,
-        tenants=_tenant_records(form),
+        tenants=_tenant_records(jobs, form),
         bounds=np.array(form.level_bounds_gpu_s, dtype=np.float64),
         ratios=np.zeros(len(groups)),
         queue=np.zeros(int(groups["room"].sum()), dtype=np.int64),
@@ -87,15 +91,29 @@ def _longer(records: Records, more: int) -> Records:
     return np.concatenate((records, np.zeros(more, dtype=records.dtype)))
 
 
+def _numbered(
+    pool: NDArray[np.int32], value: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs that there are, in order, and which of them each row has."""
+    width = int(value.max(initial=0)) + 1
+    codes, number = np.unique(pool.astype(np.int64) * width + value, return_inverse=True)
+    return np.stack((codes // width, codes % width)), number
+
+
 def _tenants_of(jobs: SimJobs, form: OrderForm) -> NDArray[np.int32]:
-    """Codes of the form's tenant term: those of the jobs, and one behind for jobs without."""
-    if form.tenants is None:
+    """Codes of the tenants where they matter, and one behind for jobs without; 0 elsewhere."""
+    if not _tells_tenants_apart(form):
         return np.zeros(len(jobs), dtype=np.int32)
     return np.where(jobs.tenant == ANY, len(jobs.tenants), jobs.tenant).astype(np.int32)
 
 
-def _tenant_records(form: OrderForm) -> Records:
-    shares = np.ones(1) if form.tenants is None else form.tenants.shares
+def _tells_tenants_apart(form: OrderForm) -> bool:
+    return form.tenants is not None or form.discipline.misfit is Misfit.BLOCK_TENANT
+
+
+def _tenant_records(jobs: SimJobs, form: OrderForm) -> Records:
+    count = len(jobs.tenants) + 1 if _tells_tenants_apart(form) else 1
+    shares = np.ones(count) if form.tenants is None else form.tenants.shares
     records = np.zeros(max(len(shares), 1), dtype=state.TENANT)
     records["share"] = np.maximum(shares / shares.sum(), _LEAST_SHARE) if len(shares) else 1.0
     return records

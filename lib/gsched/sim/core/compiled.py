@@ -49,11 +49,22 @@ def compiled_inner(function: Callable[..., R]) -> Callable[..., R]:
     return _compile(function, error_model="numpy", _nrt=False, **bare)
 
 
+def compiled_inline(function: Callable[..., R]) -> Callable[..., R]:
+    """As `compiled_inner`, for short functions: they are put into what calls them.
+
+    A call that hands over forty arrays takes longer than they do.
+    """
+    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+    return _compile(function, error_model="numpy", _nrt=False, **bare)
+
+
 def _compile(function: Callable[..., R], **options: Any) -> Callable[..., R]:
     try:
         kept = njit(cache=True, **options)(function)
     except RuntimeError:  # numba found no folder that it may write to
         return njit(**options)(function)  # type: ignore[no-any-return]
+    if not hasattr(kept, "_cache"):  # NUMBA_DISABLE_JIT: it is the function itself
+        return kept  # type: ignore[no-any-return]
     # Numba looks whether the function's own file has changed; what it calls is compiled in as well.
     kept._cache._cache_file._source_stamp = _STAMP
     return kept  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from gsched.sim.rules import Power, Scheduler, SimRules
 
 
 def discipline_of(form: OrderForm, rules: SimRules) -> Discipline:
-    """How the order is carried out: as the form says, or as Slurm's own schedulers do it."""
+    """How the order is carried out: as the form says, or as Scheduler.SLURM tells."""
     if rules.scheduler is Scheduler.SLURM:
         return Discipline(preempts=False, misfit=Misfit.BACKFILL)
     return form.discipline

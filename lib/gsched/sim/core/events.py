@@ -3,11 +3,13 @@
 Ids are rows of jobs and, behind them, rows of nodes; of simultaneous events the least id is first.
 """
 
-from gsched.sim.core.compiled import compiled_inner
+from __future__ import annotations
+
+from gsched.sim.core.compiled import compiled_inline
 from gsched.sim.core.state import NONE, Sim
 
 
-@compiled_inner
+@compiled_inline
 def first_event_s(sim: Sim) -> float:
     """The time of the soonest event; infinite where there is none."""
     if sim.now[0].heap_size == 0:
@@ -15,7 +17,7 @@ def first_event_s(sim: Sim) -> float:
     return float(sim.heap_time[sim.heap[0]])
 
 
-@compiled_inner
+@compiled_inline
 def set_event(sim: Sim, event_id: int, time_s: float) -> None:
     """Let the next event of `event_id` be at `time_s`, whenever it was before."""
     place = sim.heap_place[event_id]
@@ -33,7 +35,7 @@ def set_event(sim: Sim, event_id: int, time_s: float) -> None:
         _sink(sim, place, event_id)
 
 
-@compiled_inner
+@compiled_inline
 def drop_event(sim: Sim, event_id: int) -> None:
     """Let nothing happen to `event_id`."""
     place = sim.heap_place[event_id]
@@ -49,14 +51,14 @@ def drop_event(sim: Sim, event_id: int) -> None:
     _sink(sim, sim.heap_place[last], last)
 
 
-@compiled_inner
+@compiled_inline
 def _is_before(sim: Sim, one: int, other: int) -> bool:
     if sim.heap_time[one] != sim.heap_time[other]:
         return bool(sim.heap_time[one] < sim.heap_time[other])
     return one < other
 
 
-@compiled_inner
+@compiled_inline
 def _rise(sim: Sim, place: int, event_id: int) -> None:
     """Put `event_id` at `place` or as far above as it belongs."""
     while place > 0:
@@ -71,7 +73,7 @@ def _rise(sim: Sim, place: int, event_id: int) -> None:
     sim.heap_place[event_id] = place
 
 
-@compiled_inner
+@compiled_inline
 def _sink(sim: Sim, place: int, event_id: int) -> None:
     """Put `event_id` at `place` or as far below as it belongs."""
     size = sim.now[0].heap_size

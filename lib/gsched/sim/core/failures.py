@@ -4,6 +4,8 @@ The time to a node's next failure is drawn from (seed, node, number of the failu
 all policies meet the same failures, whatever happens between them.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from gsched.sim.core.compiled import compiled_inner, compiled_lean

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsched.sim.core.compiled import Records, compiled_inner, compiled_lean
+from gsched.sim.core.compiled import Records, compiled_inline, compiled_lean
 
 ENTRY = np.dtype([("key", "f8"), ("row", "i4")])
 
@@ -51,7 +51,7 @@ def pop(heap: Heap, base: int, size: int) -> int:
     return size
 
 
-@compiled_inner
+@compiled_inline
 def _is_before(heap: Heap, one: int, other: int) -> bool:
     before: bool = heap[one].key < heap[other].key or (
         heap[one].key == heap[other].key and heap[one].row < heap[other].row

@@ -1,8 +1,10 @@
 """What happens to nodes: they fail, come back, and fall asleep."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.events import set_event
 from gsched.sim.core.failures import seconds_to_failure
 from gsched.sim.core.nodes import restore, withdraw
@@ -40,7 +42,7 @@ def node_event(sim: Sim, node: int, time_s: float) -> None:
         doze(sim, node)
 
 
-@compiled_inner
+@compiled_inline
 def stands_still(sim: Sim) -> bool:
     """Whether only nodes come and go, and no job will ever start again."""
     is_still: bool = sim.now[0].standstill > _STANDSTILL * len(sim.nodes)

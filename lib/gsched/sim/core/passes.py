@@ -1,14 +1,25 @@
 """A pass: who of a pool's jobs starts now, and who gives way."""
 
+from __future__ import annotations
+
 from gsched.sim.core.allocation import reachable_gpus
 from gsched.sim.core.backfill import backfill_behind
 from gsched.sim.core.compiled import compiled_inner, compiled_lean
 from gsched.sim.core.events import set_event
 from gsched.sim.core.queues import least_waiting_size
 from gsched.sim.core.running import preempt, start_if_fits
-from gsched.sim.core.state import BACKFILL, BLOCK, NONE, RUNNING, SKIP, WAITING, Sim
-from gsched.sim.core.tenants import grant
-from gsched.sim.core.walk import begin_walk, next_job, next_runner, step_over
+from gsched.sim.core.state import (
+    BACKFILL,
+    BLOCK,
+    BLOCK_TENANT,
+    NONE,
+    RUNNING,
+    SKIP,
+    WAITING,
+    Sim,
+)
+from gsched.sim.core.tenants import grant, note_use
+from gsched.sim.core.walk import begin_walk, next_job, next_runner, step_over, step_over_tenant
 
 _NO_SIZE = 1 << 40
 
@@ -20,6 +31,8 @@ def schedule(sim: Sim, time_s: float) -> None:
     What happens in one pool changes what tenants use, and so the order in all.
     """
     round_s = sim.rules[0].round_s
+    if sim.rules[0].by_allocated:
+        note_use(sim)
     for pool_row in range(len(sim.pools)):
         pool = sim.pools[pool_row]
         if not (pool.is_dirty or (sim.rules[0].tenants and pool.waiting > 0)):
@@ -46,11 +59,13 @@ def pool_event(sim: Sim, pool_row: int) -> int:
 def _fill(sim: Sim, pool_row: int, time_s: float) -> None:
     """Start waiting jobs in order on what is free; nobody gives way."""
     misfit = sim.rules[0].misfit
+    if least_waiting_size(sim, pool_row) > reachable_gpus(sim, pool_row):
+        return
     begin_walk(sim, pool_row, time_s)
     too_large = _NO_SIZE  # from this size on nothing fits
     while True:
         room = min(reachable_gpus(sim, pool_row) + 1, too_large)
-        if room == 1 or (misfit == SKIP and least_waiting_size(sim, pool_row) >= room):
+        if least_waiting_size(sim, pool_row) >= room:
             return
         row = next_job(sim, pool_row)
         if row == NONE:
@@ -61,6 +76,9 @@ def _fill(sim: Sim, pool_row: int, time_s: float) -> None:
             continue
         if misfit == BACKFILL:
             backfill_behind(sim, pool_row, row, time_s)
+        if misfit == BLOCK_TENANT:
+            step_over_tenant(sim, row)
+            continue
         if misfit != SKIP:
             return
         if job.num_nodes == 0 and job.gpu_type == NONE and not sim.rules[0].sharing:
@@ -76,9 +94,13 @@ def _rearrange(sim: Sim, pool_row: int, time_s: float) -> None:
     stays free.
     """
     pool = sim.pools[pool_row]
-    begin_walk(sim, pool_row, time_s)
     quota = pool.gpus_up - _leased_gpus(sim, pool_row, time_s)
     least = least_waiting_size(sim, pool_row)
+    if quota < least:  # nobody can start, so nobody has to give way
+        _renew_leases(sim, pool_row, time_s)
+        _wake_at_lease_end(sim, pool_row, time_s)
+        return
+    begin_walk(sim, pool_row, time_s)
     begin = sim.groups[pool.first_group].begin
     starting = 0
     leaving = 0
@@ -98,6 +120,8 @@ def _rearrange(sim: Sim, pool_row: int, time_s: float) -> None:
                 starting += 1
             elif sim.rules[0].misfit == BLOCK:
                 is_blocked = True
+            elif sim.rules[0].misfit == BLOCK_TENANT:
+                step_over_tenant(sim, row)
         elif job.leased_until_s <= time_s:
             if fits:
                 job.leased_until_s = time_s + sim.rules[0].lease_s
@@ -125,11 +149,13 @@ def _leased_gpus(sim: Sim, pool_row: int, time_s: float) -> int:
     pool = sim.pools[pool_row]
     lease_s = sim.rules[0].lease_s
     gpus = 0
+    if lease_s == 0.0:
+        return gpus
     for i in range(pool.first_runner, pool.first_runner + pool.running):
         job = sim.jobs[sim.runners[i]]
         if job.phase != RUNNING:
             continue
-        if job.leased_until_s < time_s and lease_s > 0.0:
+        if job.leased_until_s < time_s:
             past_s = time_s - job.leased_until_s
             job.leased_until_s += -(-past_s // lease_s) * lease_s
         if job.leased_until_s > time_s:
@@ -138,10 +164,20 @@ def _leased_gpus(sim: Sim, pool_row: int, time_s: float) -> int:
 
 
 @compiled_inner
+def _renew_leases(sim: Sim, pool_row: int, time_s: float) -> None:
+    """Let all whose lease is over have a new one."""
+    pool = sim.pools[pool_row]
+    for i in range(pool.first_runner, pool.first_runner + pool.running):
+        job = sim.jobs[sim.runners[i]]
+        if job.phase == RUNNING and job.leased_until_s <= time_s:
+            job.leased_until_s = time_s + sim.rules[0].lease_s
+
+
+@compiled_inner
 def _wake_at_lease_end(sim: Sim, pool_row: int, time_s: float) -> None:
     """Look again when the next lease ends, where somebody waits for it."""
     pool = sim.pools[pool_row]
-    if pool.waiting == 0:
+    if pool.waiting == 0 or sim.rules[0].lease_s == 0.0:
         return
     soonest = float("inf")
     for i in range(pool.first_runner, pool.first_runner + pool.running):

@@ -4,11 +4,13 @@ A group's jobs lie in a stretch of `Sim.queue` with room on both sides, so that 
 goes moves only those between it and the nearer end.
 """
 
-from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from __future__ import annotations
+
+from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.state import RUNNING, SAVING, WAITING, Sim
 
 
-@compiled_inner
+@compiled_inline
 def key_at(sim: Sim, row: int, time_s: float) -> float:
     """What the order form says of a job at a time."""
     job = sim.jobs[row]
@@ -20,7 +22,7 @@ def key_at(sim: Sim, row: int, time_s: float) -> float:
     return float(key)
 
 
-@compiled_inner
+@compiled_inline
 def is_before(sim: Sim, one: int, other: int) -> bool:
     """Whether a job comes before another of its group, by their last keys."""
     a = sim.jobs[one]
@@ -32,7 +34,7 @@ def is_before(sim: Sim, one: int, other: int) -> bool:
     return one < other
 
 
-@compiled_inner
+@compiled_inline
 def enter(sim: Sim, row: int, time_s: float) -> None:
     """Let a job wait from now on."""
     job = sim.jobs[row]
@@ -47,7 +49,7 @@ def enter(sim: Sim, row: int, time_s: float) -> None:
     sim.now[0].gpus_wanted += job.num_gpus
 
 
-@compiled_inner
+@compiled_inline
 def leave(sim: Sim, row: int) -> None:
     """Take a job out of its queue; the caller gives it its new phase."""
     job = sim.jobs[row]
@@ -58,7 +60,7 @@ def leave(sim: Sim, row: int) -> None:
     sim.now[0].gpus_wanted -= job.num_gpus
 
 
-@compiled_inner
+@compiled_inline
 def least_waiting_size(sim: Sim, pool_row: int) -> int:
     """The GPUs of the smallest job that waits in a pool; huge where none does."""
     pool = sim.pools[pool_row]
@@ -94,7 +96,7 @@ def renew_keys(sim: Sim, pool_row: int, time_s: float) -> None:
         sort_again(sim, group_row)
 
 
-@compiled_inner
+@compiled_inline
 def _place_of(sim: Sim, row: int) -> int:
     """How many of its group come before a job."""
     group = sim.groups[sim.jobs[row].group]
@@ -110,7 +112,7 @@ def _place_of(sim: Sim, row: int) -> int:
     return int(low - first)
 
 
-@compiled_inner
+@compiled_inline
 def _insert(sim: Sim, row: int, group_row: int, place: int) -> None:
     group = sim.groups[group_row]
     if group.head + group.length == group.room:
@@ -130,7 +132,7 @@ def _insert(sim: Sim, row: int, group_row: int, place: int) -> None:
         group.cursor += 1
 
 
-@compiled_inner
+@compiled_inline
 def _remove(sim: Sim, group_row: int, place: int) -> None:
     group = sim.groups[group_row]
     first = group.begin + group.head

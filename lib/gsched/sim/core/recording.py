@@ -1,11 +1,13 @@
 """The cluster at regular times, and what adds up over time."""
 
-from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from __future__ import annotations
+
+from gsched.sim.core.compiled import compiled_inline, compiled_lean
 from gsched.sim.core.nodes import FREE, WHOLE
 from gsched.sim.core.state import Sim
 
 
-@compiled_inner
+@compiled_inline
 def pass_time(sim: Sim, time_s: float) -> None:
     """Go to `time_s`, and book what has been the case until then."""
     now = sim.now[0]

@@ -1,5 +1,7 @@
 """When and where the first job of the queue will start, if all that runs ends at its limit."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 

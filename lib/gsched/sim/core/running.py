@@ -1,9 +1,11 @@
 """Jobs that hold GPUs: they start, make progress, are preempted, end, and give back."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from gsched.sim.core.allocation import find_for, give_back_of, ready_of, speed_of, take_for
-from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.events import drop_event, set_event
 from gsched.sim.core.failures import kept_work_s
 from gsched.sim.core.queues import enter, leave
@@ -22,7 +24,7 @@ def start_if_fits(sim: Sim, row: int, time_s: float) -> bool:
     return True
 
 
-@compiled_inner
+@compiled_inline
 def start_on(sim: Sim, row: int, time_s: float, pieces: int) -> None:
     """Start a waiting job on the pieces that were found for it."""
     leave(sim, row)
@@ -44,19 +46,21 @@ def _join(sim: Sim, row: int, time_s: float) -> bool:
     return True
 
 
-@compiled_inner
+@compiled_inline
 def start(sim: Sim, row: int, time_s: float, node: int, pieces: int) -> None:
     """Let a job that has left its queue run on what it has been given, from `node` on."""
     job = sim.jobs[row]
     rules = sim.rules[0]
     _hold(sim, row, time_s, node)
     ready_s = ready_of(sim, row, time_s)
-    overhead_s = rules.launch_s
+    overhead_s = rules.launch_s + job.owed_s
+    job.owed_s = 0.0
     if job.attempts > 0:
         overhead_s += _restart_s(sim, row, pieces)
     job.attempts += 1
     job.phase = RUNNING
     job.pieces = pieces
+    job.ready_s = ready_s
     job.rate = speed_of(sim, row)
     job.progress_from_s = ready_s + overhead_s
     job.leased_until_s = time_s + rules.lease_s
@@ -65,7 +69,7 @@ def start(sim: Sim, row: int, time_s: float, node: int, pieces: int) -> None:
     plan_event(sim, row)
 
 
-@compiled_inner
+@compiled_inline
 def _restart_s(sim: Sim, row: int, pieces: int) -> float:
     rules = sim.rules[0]
     if pieces > 1:
@@ -74,20 +78,20 @@ def _restart_s(sim: Sim, row: int, pieces: int) -> float:
     return float(rules.restart_one_gpu_s if is_one else rules.restart_s)
 
 
-@compiled_inner
+@compiled_inline
 def plan_event(sim: Sim, row: int) -> None:
     """Wake up when a running job will end or reach the next level, whatever comes first."""
     set_event(sim, row, min(end_of(sim, row), _next_level_s(sim, row)))
 
 
-@compiled_inner
+@compiled_inline
 def end_of(sim: Sim, row: int) -> float:
     """When a running job will end if nothing changes."""
     job = sim.jobs[row]
     return float(job.progress_from_s + job.work_left_s / job.rate)
 
 
-@compiled_inner
+@compiled_inline
 def advance_work(sim: Sim, row: int, time_s: float) -> None:
     """Book the progress of a running job up to now."""
     job = sim.jobs[row]
@@ -109,10 +113,10 @@ def preempt(sim: Sim, row: int, time_s: float) -> None:
     """Take a running job off its GPUs, once it has saved what it did.
 
     Who is still starting has the rest of that before it the next time, too: no preemption is
-    cheaper because it comes soon after another.
+    cheaper because it comes soon after another. Not so what its nodes took to wake up.
     """
     job = sim.jobs[row]
-    job.work_left_s += max(0.0, job.progress_from_s - time_s)
+    job.owed_s = max(0.0, job.progress_from_s - max(time_s, job.ready_s))
     advance_work(sim, row, time_s)
     job.saved_s = job.duration_s - job.work_left_s
     job.preemptions += 1
@@ -143,19 +147,21 @@ def fail(sim: Sim, row: int, time_s: float) -> None:
     job.work_left_s = job.duration_s - job.saved_s
     job.failures += 1
     if job.failures > sim.rules[0].max_requeues:
-        _leave_for_good(sim, row, time_s, GIVEN_UP)
+        job.phase = GIVEN_UP
+        _leave_for_good(sim, row, time_s)
     else:
         requeue(sim, row, time_s)
 
 
-@compiled_inner
+@compiled_inline
 def job_due(sim: Sim, row: int, time_s: float) -> None:
     """Do what is due for a job now: it reaches a level, ends, has saved or is cleaned up."""
     job = sim.jobs[row]
     if job.phase == SAVING:
         requeue(sim, row, time_s)
     elif job.phase == CLOSING:
-        _leave_for_good(sim, row, time_s, ENDED)
+        job.phase = ENDED
+        _leave_for_good(sim, row, time_s)
     elif end_of(sim, row) <= time_s:
         _end(sim, row, time_s)
     else:
@@ -164,7 +170,7 @@ def job_due(sim: Sim, row: int, time_s: float) -> None:
         plan_event(sim, row)
 
 
-@compiled_inner
+@compiled_inline
 def release(sim: Sim, row: int, time_s: float) -> None:
     """Take a job's GPUs; it is nowhere then, and the caller says where it goes."""
     job = sim.jobs[row]
@@ -187,7 +193,7 @@ def release(sim: Sim, row: int, time_s: float) -> None:
     job.runner = NONE
 
 
-@compiled_inner
+@compiled_inline
 def _hold(sim: Sim, row: int, time_s: float, node: int) -> None:
     job = sim.jobs[row]
     pool = sim.pools[job.pool]
@@ -208,7 +214,7 @@ def _hold(sim: Sim, row: int, time_s: float, node: int) -> None:
     sim.now[0].running += 1
 
 
-@compiled_inner
+@compiled_inline
 def _count_gpus(sim: Sim, row: int, time_s: float, more: int) -> None:
     job = sim.jobs[row]
     charge(sim, job.tenant, time_s)
@@ -217,7 +223,7 @@ def _count_gpus(sim: Sim, row: int, time_s: float, more: int) -> None:
         sim.now[0].gpus_used += more
 
 
-@compiled_inner
+@compiled_inline
 def _end(sim: Sim, row: int, time_s: float) -> None:
     job = sim.jobs[row]
     advance_work(sim, row, time_s)
@@ -228,18 +234,18 @@ def _end(sim: Sim, row: int, time_s: float) -> None:
         sim.pools[job.pool].is_dirty = 1  # its GPUs are as good as free
         set_event(sim, row, time_s + sim.rules[0].cleanup_s)
     else:
-        _leave_for_good(sim, row, time_s, ENDED)
+        job.phase = ENDED
+        _leave_for_good(sim, row, time_s)
 
 
 @compiled_inner
-def _leave_for_good(sim: Sim, row: int, time_s: float, phase: int) -> None:
+def _leave_for_good(sim: Sim, row: int, time_s: float) -> None:
     drop_event(sim, row)
     release(sim, row, time_s)
-    sim.jobs[row].phase = phase
     sim.now[0].open_jobs -= 1
 
 
-@compiled_inner
+@compiled_inline
 def _next_level_s(sim: Sim, row: int) -> float:
     """When a running job will have received as much as the next level begins with."""
     job = sim.jobs[row]

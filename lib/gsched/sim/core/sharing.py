@@ -1,5 +1,7 @@
 """Two jobs on the same GPUs: which one a waiting job joins, and what becomes of who stays."""
 
+from __future__ import annotations
+
 from gsched.sim.core.compiled import compiled_inner
 from gsched.sim.core.nodes import hand_over
 from gsched.sim.core.state import NONE, RUNNING, Sim

@@ -1,5 +1,7 @@
 """Nodes that fall asleep when they have been idle, and wake up for a job."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from gsched.sim.core.compiled import compiled_inner
@@ -28,10 +30,10 @@ def node_taken(sim: Sim, node: int, time_s: float) -> None:
     """A job is about to take GPUs of a node: it is not idle any more, and wakes if it slept."""
     record = sim.nodes[node]
     if record.state == ASLEEP:
+        leave_sleep(sim, node)
         record.state = UP
         record.ready_s = time_s + sim.rules[0].wake_s
         restore(sim.places, node)
-        _count_asleep(sim, node, -1)
         sim.now[0].wakes += 1
     if record.idle_from_s < _NEVER:
         record.idle_from_s = _NEVER
@@ -57,7 +59,8 @@ def doze(sim: Sim, node: int) -> None:
     if idle > sim.rules[0].keep_awake:
         withdraw(sim.places, node)
         sim.nodes[node].state = ASLEEP
-        _count_asleep(sim, node, 1)
+        sim.now[0].asleep += 1
+        sim.pools[sim.places.node[node].pool].gpus_asleep += sim.places.node[node].gpus
     sim.nodes[node].idle_from_s = _NEVER  # if it stays awake, then until it has run a job
     plan_node(sim, node)
 
@@ -66,10 +69,5 @@ def doze(sim: Sim, node: int) -> None:
 def leave_sleep(sim: Sim, node: int) -> None:
     """A node that may be asleep is not any more, without being awake."""
     if sim.nodes[node].state == ASLEEP:
-        _count_asleep(sim, node, -1)
-
-
-@compiled_inner
-def _count_asleep(sim: Sim, node: int, step: int) -> None:
-    sim.now[0].asleep += step
-    sim.pools[sim.places.node[node].pool].gpus_asleep += step * sim.places.node[node].gpus
+        sim.now[0].asleep -= 1
+        sim.pools[sim.places.node[node].pool].gpus_asleep -= sim.places.node[node].gpus

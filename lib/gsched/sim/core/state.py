@@ -36,40 +36,43 @@ UNPLACED = 1 << 30
 BLOCK = 0
 SKIP = 1
 BACKFILL = 2
+BLOCK_TENANT = 3
 
 JOB = np.dtype(
-    [
-        ("submit_s", "f8"),
-        ("duration_s", "f8"),
-        ("time_limit_s", "f8"),
+    [  # what every pass reads comes first: it lies in two lines of the cache
+        ("key", "f8"),  # when it was last put in order
+        ("level", "i8"),
+        ("phase", "i8"),
+        ("num_gpus", "i8"),
+        ("group", "i8"),
+        ("leased_until_s", "f8"),
+        ("runner", "i8"),  # its place in Sim.runners
         ("constant", "f8"),  # of the order form, as are the next two
         ("per_executed_s", "f8"),
         ("per_elapsed_s", "f8"),
-        ("num_gpus", "i8"),
+        ("submit_s", "f8"),
+        ("held_from_s", "f8"),  # since when this attempt holds GPUs
+        ("held_s", "f8"),  # over the attempts before
+        ("duration_s", "f8"),
+        ("time_limit_s", "f8"),
         ("num_nodes", "i8"),
         ("pool", "i8"),
         ("tenant", "i8"),  # of the form's tenant term; 0 without
-        ("group", "i8"),
         ("size", "i8"),  # its row of Sim.sizes
         ("gpu_type", "i8"),
         ("share_class", "i8"),
-        ("phase", "i8"),
-        ("key", "f8"),  # when it was last put in order
-        ("level", "i8"),
         ("partner", "i8"),  # the job on the same GPUs, or ANY
         ("work_left_s", "f8"),  # at speed 1, as of progress_from_s
         ("rate", "f8"),  # progress a second
         ("progress_from_s", "f8"),  # after launch, restart, wake-up
-        ("held_from_s", "f8"),  # since when this attempt holds GPUs
-        ("held_s", "f8"),  # over the attempts before
+        ("ready_s", "f8"),  # from when on its nodes were awake
+        ("owed_s", "f8"),  # of launch and restart, from when it was preempted amid them
         ("saved_s", "f8"),  # work that a failure cannot take back
-        ("leased_until_s", "f8"),
         ("segment", "i8"),
         ("pieces", "i8"),  # on how many nodes this attempt is
         ("attempts", "i8"),
         ("preemptions", "i8"),
         ("failures", "i8"),
-        ("runner", "i8"),  # its place in Sim.runners
         ("start_s", "f8"),
         ("end_s", "f8"),
     ],
@@ -132,6 +135,7 @@ TENANT = np.dtype(
         ("received", "f8"),  # GPU-seconds as of `as_of_s`, decayed
         ("as_of_s", "f8"),
         ("gpus", "i8"),  # held now
+        ("gpus_before", "i8"),  # held before the passes of this moment
     ],
     align=True,
 )

@@ -1,5 +1,7 @@
 """From one moment at which something happens to the next."""
 
+from __future__ import annotations
+
 from gsched.sim.core.compiled import compiled_inner, compiled_lean
 from gsched.sim.core.events import drop_event, first_event_s
 from gsched.sim.core.node_events import node_event, stands_still

@@ -1,14 +1,16 @@
 """What tenants use, and how that moves their jobs."""
 
+from __future__ import annotations
+
 import numpy as np
 
-from gsched.sim.core.compiled import compiled_inner
+from gsched.sim.core.compiled import compiled_inline, compiled_inner
 from gsched.sim.core.state import Sim
 
 _LN2 = 0.6931471805599453
 
 
-@compiled_inner
+@compiled_inline
 def charge(sim: Sim, tenant_row: int, time_s: float) -> None:
     """Bring what a tenant has received up to `time_s`; before its GPUs change, and to read it."""
     tenant = sim.tenants[tenant_row]
@@ -23,6 +25,13 @@ def charge(sim: Sim, tenant_row: int, time_s: float) -> None:
         lasting_s = half_life_s / _LN2 * (1.0 - kept)  # of each GPU held all the time
         tenant.received = tenant.received * kept + tenant.gpus * lasting_s
     tenant.as_of_s = time_s
+
+
+@compiled_inner
+def note_use(sim: Sim) -> None:
+    """What tenants hold now counts in all passes of this moment, whichever pool is first."""
+    for tenant_row in range(len(sim.tenants)):
+        sim.tenants[tenant_row].gpus_before = sim.tenants[tenant_row].gpus
 
 
 @compiled_inner
@@ -58,7 +67,7 @@ def _sort_in(sim: Sim, count: int, ratio: float) -> None:
     sim.ratios[k] = ratio
 
 
-@compiled_inner
+@compiled_inline
 def grant(sim: Sim, row: int) -> None:
     """Count what a pass gives to a job as used by its tenant already, for the rest of the pass."""
     rules = sim.rules[0]
@@ -73,14 +82,14 @@ def grant(sim: Sim, row: int) -> None:
 @compiled_inner
 def _use(sim: Sim, tenant_row: int, time_s: float) -> float:
     if sim.rules[0].by_allocated:
-        return float(sim.tenants[tenant_row].gpus)
+        return float(sim.tenants[tenant_row].gpus_before)
     charge(sim, tenant_row, time_s)
     return float(sim.tenants[tenant_row].received)
 
 
 @compiled_inner
 def _give_points(sim: Sim, pool_row: int, time_s: float) -> None:
-    """As Slurm's fair-share factor: by a tenant's part of all use."""
+    """As Slurm's classic fair-share factor: by a tenant's part of all use."""
     pool = sim.pools[pool_row]
     total = 0.0
     for tenant_row in range(len(sim.tenants)):

@@ -1,6 +1,8 @@
 """Going through the jobs of a pool in order: tenants by ratio, those of equal ratio by key."""
 
-from gsched.sim.core.compiled import compiled_inner
+from __future__ import annotations
+
+from gsched.sim.core.compiled import compiled_inline, compiled_inner
 from gsched.sim.core.queues import is_before, key_at, renew_keys
 from gsched.sim.core.state import NONE, RUNNING, Sim
 from gsched.sim.core.tenants import rank_tenants
@@ -26,13 +28,15 @@ def begin_walk(sim: Sim, pool_row: int, time_s: float) -> None:
         _sort_runners(sim, pool_row, time_s)
 
 
-@compiled_inner
+@compiled_inline
 def next_job(sim: Sim, pool_row: int) -> int:
     """The first job that the walk has not stepped over, or NONE.
 
     A waiting job that is started leaves its queue, and the next one stands in its place.
     """
     pool = sim.pools[pool_row]
+    if pool.last_group == pool.first_group + 1:
+        return _next_of(sim, pool.first_group)
     best = NONE
     for group_row in range(pool.first_group, pool.last_group):
         row = _next_of(sim, group_row)
@@ -41,7 +45,7 @@ def next_job(sim: Sim, pool_row: int) -> int:
     return best
 
 
-@compiled_inner
+@compiled_inline
 def next_runner(sim: Sim, pool_row: int) -> int:
     """As `next_job`, of the running jobs alone."""
     pool = sim.pools[pool_row]
@@ -55,7 +59,7 @@ def next_runner(sim: Sim, pool_row: int) -> int:
     return best
 
 
-@compiled_inner
+@compiled_inline
 def step_over(sim: Sim, row: int) -> None:
     """Leave the job that `next_job` gave where it is, and go on."""
     group = sim.groups[sim.jobs[row].group]
@@ -66,6 +70,13 @@ def step_over(sim: Sim, row: int) -> None:
 
 
 @compiled_inner
+def step_over_tenant(sim: Sim, row: int) -> None:
+    """Meet no waiting job of this one's tenant any more; those that run are met still."""
+    group = sim.groups[sim.jobs[row].group]
+    group.cursor = group.length
+
+
+@compiled_inline
 def _next_of(sim: Sim, group_row: int) -> int:
     group = sim.groups[group_row]
     row = NONE
@@ -107,8 +118,6 @@ def _sort_runners(sim: Sim, pool_row: int, time_s: float) -> None:
     for i in range(first, first + pool.running):
         row = sim.runners[i]
         sim.jobs[row].key = key_at(sim, row, time_s)
-    for i in range(first + 1, first + pool.running):
-        row = sim.runners[i]
         k = i
         while k > first and _runs_before(sim, row, sim.runners[k - 1]):
             sim.runners[k] = sim.runners[k - 1]

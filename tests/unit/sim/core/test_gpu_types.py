@@ -8,9 +8,11 @@ import numpy as np
 from support.sim_effects import first_come
 from support.sim_jobs import columns_of, sim_jobs
 
+from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
 from gsched.sim.jobs import ANY
-from gsched.sim.rules import Scheduler, SimRules
+from gsched.sim.rules import Costs, Scheduler, SimRules
+from gsched.sim.run import simulate
 
 SLOW, FAST = 0, 1
 
@@ -64,3 +66,10 @@ def test_types_of_equal_speed_give_the_result_of_one_type() -> None:
     alike = replace(mixed(SLOW, SLOW, SLOW), type_speed=np.ones(2))
     for name, column in columns_of(first_come(jobs, alike)).items():
         np.testing.assert_array_equal(column, columns_of(plain)[name], err_msg=name)
+
+
+def test_the_rest_of_a_launch_is_seconds_whatever_the_speed() -> None:
+    jobs = sim_jobs([0, 10], [100, 5], num_gpus=8)
+    rules = SimRules(costs=Costs(launch_s=20))
+    result = simulate(jobs, mixed(SLOW, speeds=(0.5, 1.0)), load("srtf"), rules)
+    assert result.end_s.tolist() == [40 + 20 + 10 + 200, 10 + 20 + 10]

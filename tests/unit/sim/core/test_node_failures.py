@@ -78,6 +78,18 @@ def test_a_job_on_two_nodes_fails_with_either_and_others_do_not_notice() -> None
     assert result.segments.start_s[-1] == min(first_s) + 100
 
 
+def test_who_comes_first_takes_the_gpus_of_who_comes_last_when_its_own_node_fails() -> None:
+    first_s = seconds_to_failure(SEED, 0, 0, MTBF_S)
+    jobs = sim_jobs([0, 0], [first_s + 100, first_s + 200], num_gpus=8)
+    two = SimCluster.uniform({"p": 2})
+    result = first_come(jobs, two, failing(checkpoint_every_s=1), Misfit.SKIP, preempts=True)
+    assert result.failures.tolist() == [1, 0]
+    assert result.preemptions.tolist() == [0, 1]
+    segments = result.segments
+    assert segments.start_s[segments.job == 0].tolist() == [0, first_s]
+    assert segments.node[segments.job == 0].tolist() == [0, 1]
+
+
 def test_a_node_that_is_down_takes_no_jobs_and_is_counted() -> None:
     up_s = seconds_to_failure(SEED, 0, 0, MTBF_S)
     jobs = sim_jobs([0, up_s + 10], [up_s / 2, 10], num_gpus=8)

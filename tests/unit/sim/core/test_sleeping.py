@@ -7,8 +7,10 @@ import pytest
 from support.sim_effects import first_come
 from support.sim_jobs import columns_of, sim_jobs
 
+from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
 from gsched.sim.rules import Power, Scheduler, SimRules, Sleep
+from gsched.sim.run import simulate
 
 POWER = Power(asleep_w=20, idle_w=500, gpu_w=100)
 ONE_NODE = SimCluster.uniform({"p": 1}, 8)
@@ -92,3 +94,9 @@ def test_nodes_that_never_sleep_give_the_plain_result() -> None:
     np.testing.assert_array_equal(free.end_s, plain["end_s"])  # waking up costs no time here
     assert free.wakes > 3
     assert free.energy_wh < plain["energy_wh"]
+
+
+def test_who_is_preempted_while_a_node_wakes_up_does_not_wait_for_that_again() -> None:
+    jobs = sim_jobs([0, 1000, 1010], [1, 100, 10], num_gpus=8)
+    result = simulate(jobs, ONE_NODE, load("srtf"), asleep(timeout_s=10))
+    assert result.end_s.tolist() == [1, 1140, 1040]  # awake at 1030: the short one, then the other
