@@ -122,8 +122,8 @@ def _pools(
         labels, several = _by_name(past.partition, pool_of)
         return labels, groups, f"the GPU nodes of this Slurm, all of them up{several}"
     partition, several = _one_of_several(past.partition)
-    labels, groups, words = _sized(replace(past, partition=partition), order)
-    return labels, groups, f"{words}{several}"
+    labels, sized, words = _sized(replace(past, partition=partition), order)
+    return labels, sized, f"{words}{several}"
 
 
 def _sized(past: PastColumns, order: ClusterOrder) -> tuple[Coded, Sequence[NodeGroup], str]:

@@ -216,10 +216,11 @@ class _Rows:
         row_of = dict(zip(zip(*keys, strict=True), rows.tolist(), strict=True))
         last = np.array([row_of[_last_attempt(job, clusters)] for job in jobs], dtype=np.int64)
         repeated = len(rows) - sum(len(job.attempts) for job in jobs)
+        kinds: dict[str, Any] = {name: self.texts[name].take(last) for name in _KINDS}
         return replace(
             columns_of_jobs(jobs),
             **self._reals_of(last),
-            **{name: self.texts[name].take(last) for name in _KINDS},
+            **kinds,
             repeated_rows=repeated,
         )
 

@@ -4,7 +4,8 @@ Approximates Y. Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler f
 Clusters" (EuroSys'18), section 4.1: in rounds of ten minutes, resources go one by one to the job
 whose completion time they shorten most, by its own model of speed and of what is left. A job that
 runs on all of its GPUs or none gains most a GPU where GPUs × predicted remaining time are
-least; that is the predicted run time less all time on GPUs, lost work included. Not modelled: other numbers of GPUs than asked for, parameter servers, convergence.
+least; that is the predicted run time less all time on GPUs, lost work included. Not modelled:
+other numbers of GPUs than asked for, parameter servers, convergence.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ its own rules; the simulator does it at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gsched.model.cluster import ClusterState
@@ -97,17 +97,18 @@ def lease_actions(
 
 
 def next_wakeup(
-    state: ClusterState, form: OrderForm, actions: Iterable[Action], now: int
+    state: ClusterState, form: OrderForm, actions: Sequence[Action], now: int
 ) -> int | None:
     """When a lease ends next; or, while another job waits, one comes to a new level.
 
-    What `actions` give counts: their leases, and jobs that get GPUs by them as running from `now`.
+    As it will be after `actions`: the leases that they give count, who gets GPUs by them runs from
+    `now` on, and who is to leave waits.
     """
     jobs = state.jobs
     given = [a for a in actions if isinstance(a, Grant | Renew)]
     times = [now + a.length_s for a in given if a.length_s]
     begins = {a.key for a in given}
-    waiting = int(jobs.pending.sum())
+    waiting = int(jobs.pending.sum()) + sum(isinstance(a, Revoke) for a in actions)
     for row in jobs.select(jobs.running | jobs.pending).tolist():
         view, waits = jobs.views[row], bool(jobs.pending[row])
         if waits and view.key not in begins:

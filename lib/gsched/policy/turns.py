@@ -104,7 +104,10 @@ class Pass:
     def _room_for(
         self, begins: list[int], leaving: list[int], free_gpus: int
     ) -> list[tuple[int, int]]:
-        """Who leaves for whom: the last in the order for the first that lack room."""
+        """Who leaves for whom: the last in the order for the first that lack room.
+
+        All are needed: what those who begin and stay leave free is less than any of them holds.
+        """
         pairs = []
         for row in begins:
             while leaving and free_gpus < self.gpus(row):
@@ -112,7 +115,7 @@ class Pass:
                 free_gpus += self.gpus(victim)
                 pairs.append((victim, row))
             free_gpus -= self.gpus(row)
-        return pairs + [(victim, begins[0]) for victim in leaving if begins]
+        return pairs
 
     def gpus(self, row: int) -> int:
         """GPUs that a job holds or asks for."""

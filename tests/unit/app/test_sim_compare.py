@@ -64,6 +64,15 @@ def test_an_interrupted_comparison_keeps_the_policies_that_are_done(trace, tmp_p
     assert done.written == (out,)
 
 
+def test_a_policy_without_all_its_seeds_is_left_out_of_a_comparison(trace):
+    seeded = {"rules": RulesOrder(mtbf_s=3e5, seed=4), "seeds": 2}
+    done = run(order(trace, "fifo", "sjf", **seeded), Settings(), interrupting("sjf, seed 5:"))
+    assert done.interrupted
+    assert [(p.label, len(p.runs)) for p in done.report.policies] == [("fifo", 2)]
+    alone = run(order(trace, "sjf", **seeded), Settings(), interrupting("sjf, seed 5:"))
+    assert [(p.label, len(p.runs)) for p in alone.report.policies] == [("sjf", 1)]
+
+
 def test_an_interrupted_simulation_leaves_the_jobs_that_are_done(trace, tmp_path):
     out = tmp_path / "jobs.csv"
     done = run(order(trace, "srtf", per_job=out), Settings(), interrupting("srtf:"))

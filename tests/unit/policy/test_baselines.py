@@ -94,6 +94,14 @@ def test_themis_goes_by_the_finish_time_ratio():
     assert reason(load("themis"), jobs, 3) == Reason("themis.finish-time-ratio", params)
 
 
+def test_themis_takes_no_job_to_be_shorter_than_a_second():
+    jobs = [
+        waits(1, duration_s=0.25, submit=NOW - 2),  # 1 + 2 / 1, not 1 + 2 / 0.25
+        waits(2, duration_s=1, submit=NOW - 4),  # 1 + 4 / 1
+    ]
+    assert order_of(load("themis"), jobs) == [2, 1]
+
+
 def test_optimus_goes_by_remaining_gpu_time():
     jobs = [
         waits(1, 8, duration_s=10),
@@ -130,6 +138,23 @@ def test_fair_tree_serves_who_has_received_least_in_the_order_of_submission():
     assert order_of(load("fair-tree"), jobs, memory) == [3, 2, 1]
     even = {**memory, "received_gpu_s": {"a": 9.0, "b": 9.0}}
     assert order_of(load("fair-tree"), jobs, even) == [1, 3, 2]
+
+
+def test_fair_tree_halves_what_was_received_with_every_half_life():
+    # b has received 7 GPU-s since then, a nothing: its 10 have become 5, or nearly 10
+    jobs = [runs(waits(9, 1, "b"), start=NOW - 7), waits(1, 1, "a"), waits(2, 1, "b")]
+    memory = {"version": 1, "as_of": NOW - 3600, "received_gpu_s": {"a": 10.0}}
+    assert order_of(load("fair-tree", half_life_s=3600), jobs, memory) == [1, 2]
+    assert order_of(load("fair-tree"), jobs, memory) == [2, 1]
+
+
+def test_gandiva_fair_takes_the_jobs_of_a_tenant_by_their_own_gpu_time():
+    jobs = [
+        waits(1, 4, attained_gpu_s=4 * 50.0),
+        waits(2, 1, attained_gpu_s=150.0, submit=T0 + 1),
+        waits(3, 1, attained_gpu_s=300.0, submit=T0 - 1),
+    ]
+    assert order_of(load("gandiva-fair"), jobs) == [2, 1, 3]
 
 
 def test_gandiva_fair_charges_a_lease_at_once():

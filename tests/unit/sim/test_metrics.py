@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from support.sim_results import samples, sim_result
 
 from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
-from gsched.sim.job_figures import JobFigures
+from gsched.sim.curves import POINTS, curves
+from gsched.sim.job_figures import LOSS_BELOW, JobFigures
 from gsched.sim.jobs import SimJobs
 from gsched.sim.metrics import Metrics, summarise
 from gsched.sim.result import Segments
@@ -39,6 +41,11 @@ def test_times_of_jobs() -> None:
     assert found.waiting_s.mean == pytest.approx((0 + 90 + 80) / 3)
     assert found.bounded_slowdown.mean == pytest.approx((1 + 140 / 50 + 85 / 10) / 3)
     assert found.gpu_hours == pytest.approx((400 + 100 + 10) / 3600)
+
+
+def test_a_short_job_is_never_faster_than_alone() -> None:
+    found = summarise(sim_result(sim_jobs([0], [3]), [0], [3])).all_jobs
+    assert found.bounded_slowdown.mean == 1.0  # 3 s are 0.3 of the bound
 
 
 def test_the_cluster() -> None:
@@ -73,6 +80,12 @@ def test_shares_received() -> None:
     assert [ratio < 0.95 for ratio in ratios] == [False, True, True]
     assert found.all_jobs.sharing_loss_share == pytest.approx(2 / 3)
     assert found.tenant_shares == {"t0": pytest.approx(510 / (100 * 4 + 5 * 4 + 45 * 2))}
+
+
+def test_a_share_at_the_bound_is_no_loss() -> None:
+    figures = JobFigures.of(sim_result(sim_jobs([0, 0], [9, 9]), [0, 0], [9, 9]))
+    shares = np.array([LOSS_BELOW, np.nextafter(LOSS_BELOW, 0)])
+    assert replace(figures, share_received=shares).has_loss.tolist() == [False, True]
 
 
 def test_a_tenant_is_entitled_to_an_equal_part_of_its_pool() -> None:
@@ -225,6 +238,15 @@ def test_samples() -> None:
     assert found.whole.fragmented_share == pytest.approx(4 / 3 / 8)
     assert found.whole.nodes_asleep == pytest.approx(1)
     assert found.document()["over_time"]["gpus_free"] == [6, 2, 4]
+
+
+def test_a_point_of_a_curve_is_the_mean_of_its_samples() -> None:
+    """Of POINTS points every other one stands for two samples here."""
+    number = POINTS * 3 // 2
+    seen = samples(range(number), gpus_used=[5] * number)
+    found = curves(seen, {}).over_time
+    assert found["gpus_used"].tolist() == [5.0] * POINTS
+    assert found["time_s"][:4].tolist() == [0.0, 1.5, 3.0, 4.5]
 
 
 def test_a_shared_gpu_is_in_use_once() -> None:

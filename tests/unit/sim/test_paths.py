@@ -88,7 +88,7 @@ def test_static_is_ordered(
     placement=placements,
     rules=st.sampled_from([FREE, COSTLY, SLURM, BY_THE_CLOCK]),
 )
-@settings(max_examples=150)
+@settings(max_examples=12)
 def test_rounds_are_ordered(
     name: str, work: tuple[SimJobs, SimCluster], placement: Placement, rules: SimRules
 ) -> None:
@@ -103,7 +103,7 @@ def test_rounds_are_ordered(
 
 @pytest.mark.parametrize("name", ["fifo", "qssf", "yarn-cs"])
 @given(work=workloads(most=10), rules=st.sampled_from([SLEEPING, FAILING]))
-@settings(max_examples=150)
+@settings(max_examples=12)
 def test_nodes_that_sleep_and_fail_do_so_in_rounds_too(
     name: str, work: tuple[SimJobs, SimCluster], rules: SimRules
 ) -> None:

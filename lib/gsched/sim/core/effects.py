@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ from gsched.sim.rules import Power, Scheduler, SimRules
 def discipline_of(form: OrderForm, rules: SimRules) -> Discipline:
     """How the order is carried out: as the form says, or as Scheduler.SLURM tells."""
     if rules.scheduler is Scheduler.SLURM:
-        return Discipline(preempts=False, misfit=Misfit.BACKFILL)
+        return replace(form.discipline, preempts=False, misfit=Misfit.BACKFILL)
     return form.discipline
 
 

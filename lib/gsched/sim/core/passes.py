@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gsched.sim.core.allocation import reachable_gpus
 from gsched.sim.core.backfill import backfill_behind
-from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.events import set_event
 from gsched.sim.core.queues import least_waiting_size
 from gsched.sim.core.running import preempt, start_if_fits
@@ -155,12 +155,23 @@ def _leased_gpus(sim: Sim, pool_row: int, time_s: float) -> int:
         job = sim.jobs[sim.runners[i]]
         if job.phase != RUNNING:
             continue
-        if job.leased_until_s < time_s:
-            past_s = time_s - job.leased_until_s
-            job.leased_until_s += -(-past_s // lease_s) * lease_s
+        due_s = _round_at(sim, job.leased_until_s)
+        if due_s < time_s:
+            period_s = _round_at(sim, lease_s)
+            times = -(-(time_s - due_s) // period_s)
+            job.leased_until_s = due_s + (times - 1.0) * period_s + lease_s
         if job.leased_until_s > time_s:
             gpus += job.num_gpus
     return gpus
+
+
+@compiled_inline
+def _round_at(sim: Sim, time_s: float) -> float:
+    """The first round at or after that; the time itself without rounds."""
+    round_s = sim.rules[0].round_s
+    if round_s == 0.0:
+        return time_s
+    return -(-time_s // round_s) * round_s
 
 
 @compiled_inner
