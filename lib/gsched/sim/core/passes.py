@@ -171,7 +171,7 @@ def _round_at(sim: Sim, time_s: float) -> float:
     round_s = sim.rules[0].round_s
     if round_s == 0.0:
         return time_s
-    return -(-time_s // round_s) * round_s
+    return float(-(-time_s // round_s) * round_s)
 
 
 @compiled_inner
