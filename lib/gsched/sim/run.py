@@ -79,6 +79,12 @@ def check_times(lease_s: float, rules: SimRules) -> None:
             f"{start_up_s:g} s",
             "give the policy longer leases (knob lease_s), or let jobs start in less time",
         )
+    if 0 < lease_s < rules.round_s:
+        raise UsageError(
+            f"a lease of {lease_s:g} s is over before the next round, which comes after "
+            f"{rules.round_s:g} s",
+            "give the policy longer leases (knob lease_s), or more rounds",
+        )
     if rules.round_s % 1:
         raise UsageError(f"round_s is {rules.round_s:g}: rounds come at whole seconds")
 

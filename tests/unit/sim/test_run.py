@@ -33,6 +33,12 @@ def test_leases_in_which_no_job_gets_started_are_refused() -> None:
     assert simulate(jobs, CLUSTER, policy, SimRules(costs=replace(costs, restart_s=59)))
 
 
+def test_leases_shorter_than_a_round_are_refused() -> None:
+    with pytest.raises(UsageError, match="over before the next round"):
+        simulate(GOOD, CLUSTER, load("gandiva-fair", lease_s=5), SimRules(round_s=7))
+    assert simulate(GOOD, CLUSTER, load("gandiva-fair", lease_s=7), SimRules(round_s=7))
+
+
 def test_rounds_at_parts_of_a_second_are_refused() -> None:
     with pytest.raises(UsageError, match="whole seconds"):
         simulate(GOOD, CLUSTER, load("fifo"), SimRules(round_s=0.1))
