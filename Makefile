@@ -13,7 +13,7 @@ help: ## Show this list
 demo: setup ## Watch gsched do its main job on a private real Slurm (two minutes)
 	@$(VENV)/gsched testbed demo
 
-test: setup ## Pass all tests, those on a real Slurm too (up to 20 minutes)
+test: setup ## Pass all tests, those on a real Slurm too (half an hour)
 	@$(VENV)/python tests/run_all.py --durations=10 --durations-min=1
 
 check: setup ## Lint, types, who may import whom, manual pages

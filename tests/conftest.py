@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -26,6 +29,24 @@ for _name in ("COLUMNS", "LINES"):
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
+
+TREE = Path(__file__).parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to test another tree: the launcher, writers and samplers that tests start run by
+    ``python -I``, which takes what is installed, whatever PYTHONPATH says.
+    """
+    if hasattr(config, "workerinput"):  # its controller has looked
+        return
+    told = "import gsched; print(gsched.__path__[0])"
+    done = subprocess.run([sys.executable, "-I", "-c", told], capture_output=True, text=True)
+    if done.stdout.strip() != str(TREE / "lib" / "gsched"):
+        raise pytest.UsageError(
+            f"{sys.executable} has gsched from {done.stdout.strip() or 'nowhere'}, and would not "
+            f"test this tree: run {sys.executable} -m pip install -e {TREE}"
+        )
+
 
 EXPECTED_SKIPS: frozenset[str] = frozenset()
 """Node ids (``tests/unit/x/test_y.py::test_z``) that may be skipped, each with a reason."""

@@ -57,6 +57,7 @@ nodes = _of("nodes")
 users = _of("users")
 accounts = _of("accounts")
 qos = _of("qos")
+templates = _of("templates")
 
 
 def states(
@@ -69,6 +70,16 @@ def states(
     names = [(long, short) for short, long in STATES.items()] + [("all", "")]
     begun = begun if begun in "all" and begun else begun.upper()
     return _fitting(names, f"{before}{comma}{begun}")
+
+
+def runtime(
+    _ctx: click.Context | None, _param: click.Parameter | None, incomplete: str
+) -> list[CompletionItem]:
+    """What ``--gs-runtime`` takes: a template, then its keys."""
+    from gsched.app import candidates
+
+    name, comma, _ = incomplete.partition(",")
+    return _fitting(candidates.template_keys(name) if comma else candidates.templates(), incomplete)
 
 
 def files(

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 import click
 
@@ -32,9 +33,12 @@ def guarded(body: Callable[[], int]) -> int:
     """Run `body` to its exit code; whatever it raises becomes lines on stderr and a code."""
     code = _outcome(body)
     if code == 0:
-        return _outcome(_flush_stdout)
-    with contextlib.suppress(OSError):  # the first error is the one to tell
-        _flush_stdout()
+        code = _outcome(_flush_stdout)
+    else:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
+            _flush_stdout()
+    with contextlib.suppress(OSError):  # words that nobody can hear change no code
+        _flush(sys.stderr)
     return code
 
 
@@ -58,15 +62,19 @@ def _outcome(body: Callable[[], int]) -> int:
 
 
 def _flush_stdout() -> int:
+    _flush(sys.stdout)
+    return 0
+
+
+def _flush(stream: TextIO) -> None:
     """Flush here, where a full disk or a broken pipe can still be reported."""
     try:
-        sys.stdout.flush()
+        stream.flush()
     except OSError:
         devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, sys.stdout.fileno())  # or the interpreter's own flush complains again
+        os.dup2(devnull, stream.fileno())  # or the interpreter's own flush complains again
         os.close(devnull)
         raise
-    return 0
 
 
 def report(error: Exception) -> int:

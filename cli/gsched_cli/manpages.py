@@ -18,6 +18,8 @@ import click
 
 from gsched.config import loader, settings
 from gsched.model.phases import PhaseRules
+from gsched.model.power import PowerBackends
+from gsched_cli.checkpoint_page import checkpoint_page
 from gsched_cli.format_pages import attempts_page, columns_page
 from gsched_cli.main import COMMANDS, cli
 from gsched_cli.roff import head, listed, paragraph, plain, verbatim
@@ -35,6 +37,12 @@ EXIT_STATUS = {
     "77": "A privilege is missing.",
     "78": "The configuration of gsched or of the site is wrong.",
     "130, 141": "Interrupted by Ctrl-C; the reader of the output has left.",
+}
+
+CKPT_EXIT_STATUS = {
+    "4": "There are checkpoints, and none of them is valid.",
+    "65": "A checkpoint is damaged, or cannot be read.",
+    "66": "There is no checkpoint, and nothing says that there ever was one.",
 }
 
 FILES = {
@@ -62,6 +70,7 @@ def pages() -> dict[str, str]:
     return found | {
         "man5/gsched.toml.5": settings_page(),
         "man5/gsched-attempts.5": attempts_page(),
+        "man5/gsched-checkpoint.5": checkpoint_page(),
         "man5/gsched-columns.5": columns_page(),
         "man5/gsched-database.5": database_page(),
     }
@@ -81,7 +90,7 @@ def command_page(path: tuple[str, ...], command: click.Command) -> str:
         lines += listed("COMMANDS", _member_pages(path, command, context))
     for heading, text in sections.items():
         lines += [f".SH {heading.upper()}", *verbatim(text)]
-    lines += listed("EXIT STATUS", EXIT_STATUS)
+    lines += listed("EXIT STATUS", _exit_status(path))
     if path[-1] in ("submit", "cancel"):
         lines += [".PP", "What Slurm's command returns is returned as it is."]
     lines += listed("ENVIRONMENT", ENVIRONMENT) + listed("FILES", FILES)
@@ -156,10 +165,17 @@ def _member_pages(
     }
 
 
+def _exit_status(path: tuple[str, ...]) -> dict[str, str]:
+    own = EXIT_STATUS | (CKPT_EXIT_STATUS if "ckpt" in path else {})
+    return dict(sorted(own.items(), key=lambda item: int(item[0].partition(",")[0])))
+
+
 def _see_also(path: tuple[str, ...]) -> list[str]:
     slurm = {"submit": ["sbatch(1)"], "cancel": ["scancel(1)"], "queue": ["squeue(1)"]}
     above = ["-".join(path[:length]) + "(1)" for length in range(1, len(path))]
-    return [plain(name) for name in [*above, *slurm.get(path[-1], []), "gsched.toml(5)"]]
+    formats = ["gsched-checkpoint(5)"] if "ckpt" in path else []
+    others = [*slurm.get(path[-1], []), *formats, "gsched.toml(5)"]
+    return [plain(name) for name in [*above, *others]]
 
 
 def _described(paragraphs: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -180,7 +196,7 @@ def _described(paragraphs: list[str]) -> tuple[list[str], dict[str, str]]:
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple | PhaseRules):
+    if isinstance(value, tuple | PhaseRules | PowerBackends):
         return "[]"
     if isinstance(value, dict):
         return "none"

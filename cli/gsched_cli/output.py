@@ -19,6 +19,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
+from pathlib import Path
 from typing import TextIO
 
 from gsched.model.job import UNLIMITED_S
@@ -110,6 +111,15 @@ def _json_block(value: object, encode: Callable[[object], str], line_end: str) -
     if isinstance(value, list) and value and isinstance(value[0], dict | list):
         return "[" + inner + f",{inner}".join(map(encode, value)) + line_end + "]"
     return encode(value)
+
+
+def emit_path(path: Path) -> None:
+    """Print a path on stdout, byte for byte as it is; at a terminal made harmless."""
+    if sys.stdout.isatty():
+        print(safe_text(str(path)))
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
 
 
 def emit_table(

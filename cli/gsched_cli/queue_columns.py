@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gsched.explain.start_words import OVERDUE, is_overdue, soon
 from gsched.model.job import JobState
-from gsched_cli.output import duration, local_time, memory
-from gsched_cli.tables import Column
+from gsched_cli.output import count, duration, local_time, memory
+from gsched_cli.progress_rows import eta_words
+from gsched_cli.tables import Column, Layout, choose_columns
 
 if TYPE_CHECKING:
-    from gsched.app.queue import QueuedJob
+    from gsched.app.queued_job import QueuedJob
 
-DEFAULT = "rank,jobid,partition,name,user,state,gpus,predicted,time,why"
+DEFAULT = "rank,jobid,partition,name,user,state,gpus,predicted,expected,time,why"
 
 _FAILED = frozenset(
     {
@@ -48,6 +51,11 @@ def _number(name: str, heading: str, value: Callable[[QueuedJob], int]) -> Colum
     return Column(name, heading, lambda job: str(value(job)), value, right=True)
 
 
+def _count(name: str, heading: str, value: Callable[[QueuedJob], int | None]) -> Column[QueuedJob]:
+    """A number that may not be known."""
+    return Column(name, heading, lambda job: count(value(job)), value, right=True)
+
+
 def _time(name: str, heading: str, value: Callable[[QueuedJob], int | None]) -> Column[QueuedJob]:
     return Column(name, heading, lambda job: local_time(value(job)), value)
 
@@ -55,16 +63,62 @@ def _time(name: str, heading: str, value: Callable[[QueuedJob], int | None]) -> 
 def _duration(
     name: str, heading: str, value: Callable[[QueuedJob], float | None]
 ) -> Column[QueuedJob]:
-    return Column(name, heading, lambda job: duration(value(job)), value, right=True)
+    def rounded(job: QueuedJob) -> float | None:
+        found = value(job)
+        return None if found is None else round(found, 1)
+
+    return Column(name, heading, lambda job: duration(value(job)), rounded, right=True)
 
 
 def _rank_order(job: QueuedJob) -> Any:
     return (job.rank["position"], job.rank["queue"]) if job.rank else None
 
 
+def _expected(bound: str) -> Callable[[QueuedJob], int | None]:
+    """A moment of the forecast of a job's start: its median, low or high."""
+    return lambda job: job.expected_start[bound] if job.expected_start else None
+
+
+def _expected_cell(job: QueuedJob) -> str:
+    if job.expected_start is None:
+        return "-"
+    if is_overdue(job.expected_start, job.at):
+        return OVERDUE
+    median, low, high = (soon(job.expected_start[b], job.at) for b in ("median", "low", "high"))
+    return f"{median} ({low}–{high})"
+
+
 def _id_order(job: QueuedJob) -> Any:
     row = job.row
     return (row.job_id, row.array_task or 0, row.het_offset or 0)
+
+
+def _progress_cell(job: QueuedJob) -> str:
+    """The share of the steps, or their number; ``-`` for a job that tells nothing."""
+    if job.progress is None:
+        return "-"
+    done = job.progress.done
+    return f"step {job.progress.record.step:,}" if done is None else f"{int(100 * done)} %"
+
+
+def _eta_cell(job: QueuedJob) -> str:
+    progress = job.progress
+    if progress is None:
+        return "-"
+    if progress.is_silent:
+        return f"silent {duration(progress.since_step_s)}"
+    if progress.eta_time is None or progress.remaining_s is None:
+        return "-"
+    return eta_words(progress.eta_time, progress.remaining_s, job.at)
+
+
+def _eta_style(job: QueuedJob) -> str | None:
+    return "yellow" if job.progress and job.progress.is_silent else None
+
+
+def _told(name: str) -> Callable[[QueuedJob], Any]:
+    """A field of what the job tells."""
+    return lambda job: getattr(job.progress.record, name) if job.progress else None
 
 
 COLUMNS: tuple[Column[QueuedJob], ...] = (
@@ -92,10 +146,28 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     ),
     _duration("left", "LEFT", lambda j: j.time_left_s),
     _duration("predicted", "PREDICTED", lambda j: j.predicted_duration_s),
+    _duration("predicted_low", "PREDICTED_LOW", lambda j: j.predicted_low_s),
+    _duration("predicted_high", "PREDICTED_HIGH", lambda j: j.predicted_high_s),
+    Column("expected", "EXPECTED_START", _expected_cell, _expected("median")),
+    _time("expected_low", "EXPECTED_LOW", _expected("low")),
+    _time("expected_high", "EXPECTED_HIGH", _expected("high")),
     _time("slurm_start", "SLURM_START", lambda j: j.slurm_start_time),
     _duration("waited", "WAITED", lambda j: j.waited_s),
     _duration("running", "RUNNING", lambda j: j.running_s),
     _duration("time", "TIME", lambda j: j.waited_s if j.is_pending else j.running_s),
+    Column(
+        "progress", "PROGRESS", _progress_cell,
+        lambda j: None if j.progress is None or j.progress.done is None
+        else round(j.progress.done, 4),
+        right=True,
+    ),
+    Column("eta", "ETA", _eta_cell, lambda j: j.progress and j.progress.eta_time, style=_eta_style),
+    _count("step", "STEP", _told("step")),
+    _count("steps", "STEPS", _told("total_steps")),
+    Column(
+        "loss", "LOSS", lambda j: "-" if _told("loss")(j) is None else f"{_told('loss')(j):.4g}",
+        _told("loss"), right=True,
+    ),
     _number("priority", "PRIORITY", lambda j: j.priority),
     _number("nice", "NICE", lambda j: j.row.nice),
     Column("why", "WHY", lambda j: j.reason, style=_why_style),
@@ -112,3 +184,15 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     _number("restarts", "RESTARTS", lambda j: j.row.restarts),
     _text("comment", "COMMENT", lambda j: j.text.comment),
 )  # fmt: skip
+
+_PROGRESS = "progress,eta"
+
+
+def with_progress_columns(layout: Layout, jobs: Iterable[QueuedJob]) -> Layout:
+    """The usual table for people, with what jobs tell of their progress where some job does."""
+    usual = choose_columns(COLUMNS, DEFAULT, DEFAULT)
+    if layout.parsable or layout.columns != usual or not any(job.progress for job in jobs):
+        return layout
+    before, time, after = DEFAULT.partition(",time")
+    names = f"{before},{_PROGRESS}{time}{after}"
+    return replace(layout, columns=choose_columns(COLUMNS, DEFAULT, names))

@@ -21,7 +21,8 @@ def listed(heading: str, entries: Mapping[str, str]) -> list[str]:
     """A section of terms, each with a paragraph."""
     lines = [f".SH {heading}"]
     for name, text in entries.items():
-        lines += [".TP", f".B {plain(name)}", *paragraph(text)]
+        term = plain(name).replace('"', "\\(dq")  # a macro takes quotes for its own
+        lines += [".TP", f".B {term}", *paragraph(text)]
     return lines
 
 

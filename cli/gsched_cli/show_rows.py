@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from gsched.explain.words import count, size
 from gsched.model.job import UNLIMITED_S
+from gsched_cli.attempt_rows import gpu_rows, log_rows
 from gsched_cli.output import duration, local_time
+from gsched_cli.progress_rows import progress_rows
 
 if TYPE_CHECKING:
     from gsched.app.show import Shown
@@ -18,7 +20,8 @@ Row = tuple[str, str]
 _LABELS = {"slurm_start_time": "expects start"}
 _IN_TABLE = {"job", "attempts", "state_text"}
 _ANSWER = {"submit_time", "state", "rank", "reason", "excluded", "duration_s", "accepted",
-           "request", "request_problem", "outcomes"}  # fmt: skip
+           "request", "request_problem", "outcomes", "start", "no_start", "next_free", "changes",
+           "limit_advice"}  # fmt: skip
 """Keys of the daemon's answer that have words of their own, or none beside Slurm's."""
 _REQUEST = {"job", "user", "token", "wants", "unknown", "first_seen"}
 
@@ -35,7 +38,11 @@ def fact_rows(shown: Shown) -> list[Row]:
     else:
         past = document["history"][0] | unlimited
         rows += _facts("", {k: v for k, v in past.items() if k not in _IN_TABLE})
-    rows += _answer_rows(document["gsched"] or {}, with_request=not document["requests"])
+    if document["progress"]:
+        rows += progress_rows(document["progress"], shown.at)
+    rows += log_rows(document["attempts"])
+    rows += gpu_rows(document["gpus"], shown.at)
+    rows += _answer_rows(document["gsched"] or {}, shown.at, with_request=not document["requests"])
     for asked in document["requests"]:
         rows += _request_rows("asked", asked)
     return rows
@@ -70,10 +77,10 @@ def _shown(key: str, value: Any) -> Row:
     return key, ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _answer_rows(answer: Mapping[str, Any], *, with_request: bool) -> Iterator[Row]:
+def _answer_rows(answer: Mapping[str, Any], at: int, *, with_request: bool) -> Iterator[Row]:
     """The daemon's answer in the words of `gsched why` and of `gsched submit --gs-wait`."""
     from gsched.app.answers import outcome_words
-    from gsched.explain.policy_reasons import policy_reason, prediction_words
+    from gsched.explain.policy_reasons import caution_words, policy_reason, prediction_words
 
     if rank := answer.get("rank"):
         yield "gsched rank", f"{rank['position']} of {rank['of']} in {rank['queue']}"
@@ -83,6 +90,9 @@ def _answer_rows(answer: Mapping[str, Any], *, with_request: bool) -> Iterator[R
         yield "gsched leaves it alone", excluded["detail"]
     if predicted := answer.get("duration_s"):
         yield "gsched predicts", prediction_words(predicted)
+        if words := caution_words(predicted):
+            yield "gsched caution", words
+    yield from _forecast_rows(answer, at)
     if problem := answer.get("request_problem"):
         yield "gsched request", f"ignored: {problem}"
     if with_request and (request := answer.get("request")):
@@ -90,6 +100,33 @@ def _answer_rows(answer: Mapping[str, Any], *, with_request: bool) -> Iterator[R
     for words in outcome_words(dict(answer)):
         yield "gsched answers", words
     yield from _facts("gsched", {k: v for k, v in answer.items() if k not in _ANSWER})
+
+
+def _forecast_rows(answer: Mapping[str, Any], at: int) -> Iterator[Row]:
+    """When the job should start, who makes room, and all that was tried, helpful or not."""
+    from gsched.explain.helpful import tried_changes
+    from gsched.explain.start_words import (
+        change_words,
+        end_words,
+        enough_words,
+        no_start_words,
+        start_words,
+    )
+
+    if start := answer.get("start"):
+        yield "gsched expects start", start_words(start, at)
+        if number := start.get("calibrated_on"):
+            yield "gsched interval", f"corrected by {count(number, 'earlier forecast')}"
+    elif code := answer.get("no_start"):
+        yield "gsched expects start", f"not known: {no_start_words(code)}"
+    if free := answer.get("next_free"):
+        words = f"{free['job']} {end_words(free, at)}"
+        yield "next to free", f"{free['nodes']}: {words}"
+    advice = answer.get("limit_advice")
+    for change in tried_changes(answer):
+        yield "gsched tried", change_words(change, advice, at)
+    if advice:
+        yield "limit advice", f"{duration(advice['time_limit_s'])}, {enough_words(advice)}"
 
 
 def _request_rows(prefix: str, asked: Mapping[str, Any]) -> Iterator[Row]:

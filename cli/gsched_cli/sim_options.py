@@ -78,7 +78,7 @@ _CLUSTER = (
         help="So many nodes of a pool have a switch in common (for --placement topology) [all].",
     ),
 )
-"""Options of ``gsched.app.sim_cluster.ClusterOrder``, in its order."""
+"""Options of ``gsched.app.sim.cluster.ClusterOrder``, in its order."""
 
 _RULES = (
     click.option(
@@ -101,6 +101,12 @@ _RULES = (
     _span("--restart-wide-cost", "The same on several nodes [--restart-cost]."),
     _span("--restart-one-gpu-cost", "The same on a single GPU [--restart-cost]."),
     _span("--round", "Decide at multiples of it only, whole seconds [at all events].", default="0"),
+    _span(
+        "--starvation-bound",
+        "Who has waited longer comes before all others, as with the daemon's setting "
+        "starvation_bound_s, whole seconds [nobody does].",
+        default="0",
+    ),
     _span("--mtbf", "Nodes fail, each so often on average [never]."),
     _span("--repair", "A failed node is back after.", default="1h", show_default=True),
     _span("--checkpoint-every", "Work is safe from failures so often [never].", default="0"),
@@ -148,7 +154,7 @@ _RULES = (
     ),
     click.option("--seed", type=click.IntRange(min=0), default=0, help="Of what chance decides."),
 )
-"""Options of ``gsched.app.sim_rules.RulesOrder``."""
+"""Options of ``gsched.app.sim.rules.RulesOrder``."""
 
 _REST = (
     click.option(
@@ -159,11 +165,20 @@ _REST = (
         help="So many runs a policy, with seeds from --seed on: intervals are over these.",
     ),
     click.option(
+        "--predict",
+        "estimator",
+        type=click.Choice(["rolling", "model"]),
+        default="rolling",
+        show_default=True,
+        help="By what run times are predicted for policies that order by them: the rolling "
+        "estimate, or the whole model, fitted anew every week as live (minutes for many jobs).",
+    ),
+    click.option(
         "--predictions",
         type=_FILE,
         metavar="FILE",
-        help="CSV with job,predicted_duration_s for policies that order by it [what the jobs that "
-        "had ended before teach].",
+        help="CSV with job,predicted_duration_s instead [what the jobs that had ended before "
+        "teach].",
     ),
     click.option(
         "--per-job",
@@ -182,7 +197,7 @@ _WINDOW = (
     click.option("-E", "--until", metavar="T", help="Jobs first submitted before then."),
 )
 _CLUSTER_NAMES = ("nodes", "pools", "live", "load", "gpus_a_node", "pool_by", "nodes_a_switch")
-_OUTPUTS = ("seeds", "predictions", "per_job", "html", "figures", "force")
+_OUTPUTS = ("seeds", "estimator", "predictions", "per_job", "html", "figures", "force")
 
 
 def sim_options(command: Command) -> Command:
@@ -199,7 +214,7 @@ def sim_options(command: Command) -> Command:
         as_json: bool,
         **others: Any,
     ) -> Any:
-        from gsched.app.sim_compare import SimOrder
+        from gsched.app.sim.compare import SimOrder
 
         order = SimOrder(
             _policies(policy),
@@ -239,13 +254,13 @@ def _window(since: str | None, until: str | None) -> tuple[int | None, int | Non
 
 
 def _cluster_order(given: dict[str, Any]) -> Any:
-    from gsched.app.sim_cluster import ClusterOrder
+    from gsched.app.sim.cluster import ClusterOrder
 
     return ClusterOrder(**{name: given[name] for name in _CLUSTER_NAMES})
 
 
 def _rules_order(given: dict[str, Any]) -> Any:
-    from gsched.app.sim_rules import RulesOrder
+    from gsched.app.sim.rules import RulesOrder
     from gsched.sim.rules import Power
 
     return RulesOrder(
@@ -259,6 +274,7 @@ def _rules_order(given: dict[str, Any]) -> Any:
         restart_wide_s=given["restart_wide_cost"],
         restart_one_gpu_s=given["restart_one_gpu_cost"],
         round_s=given["round"],
+        starvation_bound_s=given["starvation_bound"],
         mtbf_s=given["mtbf"],
         repair_s=given["repair"],
         checkpoint_every_s=given["checkpoint_every"],

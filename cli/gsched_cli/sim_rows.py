@@ -12,15 +12,15 @@ from gsched_cli.options import load_settings
 from gsched_cli.output import emit_json, emit_table, safe_text, say, warn
 
 if TYPE_CHECKING:
-    from gsched.app.sim_compare import SimOrder, Simulated
-    from gsched.app.sim_report import SimReport
-    from gsched.app.sim_tables import Table
+    from gsched.app.sim.compare import SimOrder, Simulated
+    from gsched.app.sim.report import SimReport
+    from gsched.app.sim.tables import Table
     from gsched.model.progress import Progress
 
 
 def simulated(order: SimOrder) -> Simulated:
     """Carry out an order and tell at a terminal how far it is."""
-    from gsched.app.sim_compare import Simulated, run
+    from gsched.app.sim.compare import Simulated, run
 
     try:
         with long_work() as told:
@@ -82,7 +82,7 @@ def _emit(table: Table) -> None:
 
 
 def _emit_words(report: SimReport) -> None:
-    from gsched.app.sim_words import report_lines
+    from gsched.app.sim.words import report_lines
 
     print("What the figures depend on:")
     for line in report_lines(report):

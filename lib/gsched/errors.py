@@ -1,14 +1,17 @@
 """Errors that a user sees: what is wrong, what to do next, and the exit code of the command.
 
 Library code raises these; ``gsched_cli.errors`` alone turns them into lines on stderr.
-Exit codes follow sysexits(3); 3 is an answer (a refused deadline, a policy's no), not a fault.
+Exit codes follow sysexits(3); 3 is an answer (a refused deadline, a policy's no), not a fault, and
+so is 4 (no checkpoint is valid).
 """
 
 from __future__ import annotations
 
 EXIT_REFUSED = 3
 EXIT_USAGE = 2
+EXIT_NONE_VALID = 4
 EXIT_DATA = 65
+EXIT_NO_CHECKPOINT = 66
 EXIT_UNAVAILABLE = 69
 EXIT_SOFTWARE = 70
 EXIT_TRY_AGAIN = 75
@@ -17,7 +20,10 @@ EXIT_CONFIG = 78
 
 
 class GschedError(Exception):
-    """One line for the user (`message`), an optional next step (`hint`) and an exit code."""
+    """One line for the user (`message`), an optional next step (`hint`) and an exit code.
+
+    A traceback, all that a training script's user sees, shows the hint as a note.
+    """
 
     exit_code = EXIT_SOFTWARE
 
@@ -25,6 +31,8 @@ class GschedError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
         if exit_code is not None:
             self.exit_code = exit_code
 
@@ -39,6 +47,18 @@ class DataError(GschedError):
     """Input that could not be understood: a record, a file, a name, a number."""
 
     exit_code = EXIT_DATA
+
+
+class NoCheckpointError(GschedError):
+    """Where checkpoints were looked for there is none, and nothing says that there ever was one."""
+
+    exit_code = EXIT_NO_CHECKPOINT
+
+
+class NoneValidError(GschedError):
+    """There are checkpoints, and none of them is whole."""
+
+    exit_code = EXIT_NONE_VALID
 
 
 class UnavailableError(GschedError):

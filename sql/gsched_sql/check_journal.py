@@ -23,6 +23,7 @@ from gsched_sql.schema import (
     audit_events,
     conflicts,
     daemon_spans,
+    fits,
     jobs,
     lease_events,
     leases,
@@ -49,6 +50,8 @@ _JSON: tuple[tuple[Any, type | None], ...] = (
     (standings.c.may_be, list),
     (requests.c.wants, dict),
     (policy_memory.c.memory, dict),
+    (fits.c.features, list),
+    (fits.c.details, dict),
 )
 
 

@@ -15,6 +15,7 @@ from gsched.model.merge import AttemptKey, Claimed, Part, part_of
 from gsched.model.past import HistoryFilter, HistoryJob
 from gsched.model.phases import NO_RULES, PhaseRules
 from gsched.model.prediction_truth import PredictionTruth
+from gsched.model.start_forecast import StartForecast
 from gsched.model.trace import AttemptColumns, TraceChunk, columns_of
 from gsched.model.usage_groups import GroupedUsage, Grouping
 from gsched.model.user_request import UserRequest
@@ -27,6 +28,7 @@ from gsched_sql import (
     job_queries,
     migrate,
     node_event_rows,
+    past_job_rows,
     reports,
     roles,
     stats,
@@ -35,6 +37,8 @@ from gsched_sql import (
 from gsched_sql.attempt_rows import load_slots
 from gsched_sql.engine import SILENCE_LIMIT_S, failures, open_engine, reading, writing
 from gsched_sql.fairness_rows import SqlFairness
+from gsched_sql.fit_rows import SqlFits
+from gsched_sql.forecast_rows import start_forecasts
 from gsched_sql.job_queries import part_of_live
 from gsched_sql.journal import SqlJournal
 from gsched_sql.leaders import SqlLeadership
@@ -240,7 +244,7 @@ class History:
             known = cluster_id(conn, cluster)
             if known is None:
                 return PastJobs((), 0)
-            return job_queries.past_jobs(conn, cluster, known, ended_after, ended_before)
+            return past_job_rows.past_jobs(conn, cluster, known, ended_after, ended_before)
 
     def jobs(self, wanted: HistoryFilter) -> list[HistoryJob]:
         """Logical jobs with their attempts, newest first."""
@@ -273,6 +277,16 @@ class History:
         with reading(self._engine) as conn:
             known = cluster_id(conn, cluster)
             return [] if known is None else prediction_truth(conn, known, made_since)
+
+    def start_forecasts(
+        self, cluster: str, model_id: str, made_since: int, most: int
+    ) -> list[StartForecast]:
+        """The newest forecasts of starts by a model, at most so many, as they were made."""
+        with reading(self._engine) as conn:
+            known = cluster_id(conn, cluster)
+            if known is None:
+                return []
+            return start_forecasts(conn, known, model_id, made_since, most)
 
     def job_waits(
         self, cluster: str, since: int | None = None, until: int | None = None
@@ -324,6 +338,10 @@ class History:
     def spans(self, cluster: str) -> SqlSpans:
         """When the daemon of a cluster acted and when it only observed."""
         return SqlSpans(self._engine, cluster)
+
+    def fits(self, cluster: str) -> SqlFits:
+        """The fits of the run-time model of a cluster."""
+        return SqlFits(self._engine, cluster)
 
     def samples(self) -> SqlSamples:
         """Utilisation samples in this database."""

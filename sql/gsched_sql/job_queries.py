@@ -1,4 +1,4 @@
-"""Reading logical jobs: lists for people, past jobs for the predictor, epochs for the daemon."""
+"""Reading logical jobs: lists for people, epochs for the daemon."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
-from gsched.model.history import PastJob
 from gsched.model.job import JobState
 from gsched.model.merge import Part, part_of
 from gsched.model.past import HistoryFilter, HistoryJob
@@ -15,14 +14,9 @@ from gsched_sql.job_filters import conditions, newest_first
 from gsched_sql.names import chunks
 from gsched_sql.schema import attempts, clusters, jobs
 from gsched_sql.texts import JOB_TEXTS, with_texts
-from gsched_sql.values import LiveAttempt, PastJobs
+from gsched_sql.values import LiveAttempt
 
 _SLOTS_A_READ = 5000
-_PAST_TEXTS = ("user", "tenant", "partition", "name")
-
-# States of jobs that have run to an end of their own or were ended. REVOKED ones ran on another
-# cluster of the federation; a REQUEUED one goes on.
-_NOT_RUN_HERE = (JobState.REVOKED.value, JobState.REQUEUED.value)
 
 
 def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
@@ -58,47 +52,6 @@ def list_jobs(conn: Connection, wanted: HistoryFilter) -> list[HistoryJob]:
         )
         for row in rows
     ]
-
-
-def past_jobs(
-    conn: Connection, cluster: str, cluster_id: int, ended_after: int, ended_before: int
-) -> PastJobs:
-    """Jobs that ran and ended in [ended_after, ended_before), by end time."""
-    c = jobs.c
-    query = with_texts(jobs, _PAST_TEXTS).where(
-        c.cluster_id == cluster_id,
-        c.end_time >= ended_after,
-        c.end_time < ended_before,
-        c.start_time.is_not(None),
-        c.state.not_in(_NOT_RUN_HERE),
-    )
-    found: list[PastJob] = []
-    left_out = 0
-    for row in conn.execute(query.order_by(c.end_time, c.id)):
-        counts = (row.num_gpus, row.num_cpus, row.num_nodes)
-        unknown = row.state == JobState.UNKNOWN.value or row.duration_s is None
-        if unknown or row.user is None or None in counts:
-            left_out += 1
-            continue
-        found.append(
-            PastJob(
-                cluster=cluster,
-                job_id=row.job_id,
-                submit_time=row.epoch,
-                start_time=row.start_time,
-                end_time=row.end_time,
-                user=row.user,
-                tenant=row.tenant or "",
-                partition=row.partition or "",
-                name=row.name or "",
-                num_gpus=row.num_gpus,
-                num_cpus=row.num_cpus,
-                num_nodes=row.num_nodes,
-                time_limit_s=row.time_limit_s,
-                state=JobState(row.state),
-            )
-        )
-    return PastJobs(found, left_out)
 
 
 def epochs(conn: Connection, cluster_id: int, live: Sequence[LiveAttempt]) -> list[int]:

@@ -34,6 +34,7 @@ KINDS = (
     "actions",
     "rounds",
     "spans",
+    "fits",
     "sample_blocks",
     "texts",
 )

@@ -27,6 +27,7 @@ from gsched_sql.schema import (
     actions,
     audit_events,
     daemon_spans,
+    fits,
     jobs,
     leases,
     policy_memory,
@@ -67,6 +68,9 @@ def prune(
     number = _delete_all(engine, daemon_spans.c.id, _old_spans(cluster_id, before), 0, _spans)
     on_progress("spans", number)
     yield "spans", number
+    number = _delete_all(engine, fits.c.id, _old_fits(cluster_id, before), 0, _fits)
+    on_progress("fits", number)
+    yield "fits", number
 
 
 def _of_no_job(table: Any) -> ColumnElement[bool]:
@@ -85,6 +89,12 @@ def _old_spans(cluster_id: int, before: int) -> ColumnElement[bool]:
     c = daemon_spans.c
     newest = select(func.max(c.id)).where(c.cluster_id == cluster_id).scalar_subquery()
     return (c.cluster_id == cluster_id) & (c.end_time < before) & (c.id != newest)
+
+
+def _old_fits(cluster_id: int, before: int) -> ColumnElement[bool]:
+    c = fits.c
+    newest = select(func.max(c.id)).where(c.cluster_id == cluster_id).scalar_subquery()
+    return (c.cluster_id == cluster_id) & (c.fitted_at < before) & (c.id != newest)
 
 
 def _delete_all(
@@ -121,3 +131,7 @@ def _rounds(conn: Connection, round_ids: Sequence[str]) -> int:
 
 def _spans(conn: Connection, span_ids: Sequence[int]) -> int:
     return delete_where(conn, daemon_spans.c.id, span_ids)
+
+
+def _fits(conn: Connection, fit_ids: Sequence[int]) -> int:
+    return delete_where(conn, fits.c.id, fit_ids)

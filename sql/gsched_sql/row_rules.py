@@ -60,6 +60,7 @@ _RULES: Mapping[str, str] = {
     "prune_marks": _ALL,
     "rounds": _ALL,  # counts, as the daemon's public status has them
     "daemon_spans": _ALL,
+    "fits": _ALL,  # counts and scores, of no job
     "leaders": _ALL,  # leader.json tells them to everybody
     "users": "name_digest = {my_digest}",
     "jobs": "user_id = {me}",

@@ -48,10 +48,12 @@ _FIRST = frozenset(
     }
 )
 _OF_0004 = frozenset({"daemon_spans", "leaders"})
+_OF_0005 = frozenset({"fits"})
 TABLES_OF: Mapping[str, frozenset[str]] = {
     "0001": _FIRST,
     "0002": _FIRST | {"requests"},
-    "0003": frozenset(metadata.tables) - _OF_0004,
+    "0003": frozenset(metadata.tables) - _OF_0004 - _OF_0005,
+    "0004": frozenset(metadata.tables) - _OF_0005,
     REVISION: frozenset(metadata.tables),
 }
 """The tables of each revision."""

@@ -101,8 +101,8 @@ class IngestSummary:
 class PastJobs:
     """Finished jobs to learn from.
 
-    `left_out` finished jobs ran too, but nobody has told their user, their state, or how many
-    GPUs, CPUs or nodes they had.
+    `left_out` finished jobs ran too, but nobody has told their user, their state, their times, or
+    how many GPUs they had.
     """
 
     jobs: Sequence[PastJob]

@@ -1,175 +1,87 @@
-"""How well the duration model predicts real logs that have users and names, walking forward.
+"""How well run times are predicted on real logs, walking forward over the whole of each.
 
-Run from the repository root: ``python tests/bench/bench_predict.py``. Reads
-``../shared/traces/named``, prints a table and writes ``tests/results/predict.json``. Each log's
-second half is predicted in six periods; before each one the model is refitted on all that ended
-before. Every job is predicted when it was submitted.
+Run from the repository root: ``python tests/bench/bench_predict.py [LOG]...``. Reads the named logs
+of ``../shared/traces``, prints tables, and writes ``tests/results/predict.json`` (with LOGs, only
+theirs anew). What is judged and how is `gsched predict eval`: every job is predicted as it was
+submitted, from what had ended before, by all contenders; the model is fitted anew each week.
+Parameters were chosen on the logs with ``"judges": false``; the others judge.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
-import itertools
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-
-import numpy as np
-
-from gsched.model.history import PastJob
-from gsched.model.job import JobState
-from gsched.predict.attributes import select_jobs
-from gsched.predict.validation import Seconds, compare, log_error, rank_correlation, validate
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMED = ROOT.parent / "shared" / "traces" / "named"
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.named_logs import LOGS, load  # noqa: E402
+
+from gsched.app.evaluation.evaluate import judge  # noqa: E402
+from gsched.app.evaluation.inputs import PastFromFiles  # noqa: E402
+from gsched.app.evaluation.tables import lines, tables  # noqa: E402
+from gsched.predict.walk import WalkOptions  # noqa: E402
+
 RESULT = ROOT / "tests" / "results" / "predict.json"
-PERIODS = 6
+WORKERS = 2
 
 
-def iu_mason(path: Path) -> Iterator[PastJob]:
-    """Pseudonymised PBS records; array elements count as jobs of their array."""
-    with gzip.open(path, "rt", newline="") as f:
-        for row in csv.DictReader(f):
-            yield PastJob(
-                cluster="mason",
-                job_id=int(row["job_id"].partition("[")[0]),
-                submit_time=int(row["submit"]),
-                start_time=int(row["start"]),
-                end_time=int(row["end"]),
-                user=row["user"],
-                tenant=row["group"],
-                partition=row["queue"],
-                name=row["job_name"],
-                num_gpus=0,
-                num_cpus=int(row["slots"]),
-                num_nodes=int(row["nodes"]),
-                time_limit_s=int(row["walltime_req_s"]),
-                state=JobState.COMPLETED,
-            )
-
-
-def llnl_atlas(path: Path) -> Iterator[PastJob]:
-    """Standard workload format; the executable's number is the name, waits are unknown."""
-    with gzip.open(path, "rt", errors="replace") as f:
-        for line in f:
-            fields = line.split()
-            if line.startswith(";") or len(fields) < 18 or int(fields[3]) < 0:
-                continue
-            number, submit, runtime, cpus = (int(fields[i]) for i in (0, 1, 3, 4))
-            yield PastJob(
-                cluster="atlas",
-                job_id=number,
-                submit_time=1 + submit,
-                start_time=1 + submit,
-                end_time=1 + submit + runtime,
-                user=fields[11],
-                tenant=fields[12],
-                partition=fields[15],
-                name=fields[13],
-                num_gpus=0,
-                num_cpus=max(cpus, 1),
-                num_nodes=1,
-                time_limit_s=None if int(fields[8]) < 0 else int(fields[8]),
-                state=JobState.COMPLETED,
-            )
-
-
-LOGS = {
-    "iu-mason-2017": ("iu-mason-2017/mason_jobs.csv.gz", iu_mason),
-    "llnl-atlas-2006": ("llnl-atlas-2006/LLNL-Atlas-2006-2.1-cln.swf.gz", llnl_atlas),
-}
-
-
-@dataclass
-class Walk:
-    """Predictions for the second half of one log, in seconds, beside the truth."""
-
-    predicted_s: dict[str, Seconds]
-    actual_s: Seconds
-    num_units: Seconds
-    lambdas: list[float]
-
-
-def walk_forward(jobs: list[PastJob]) -> Walk:
-    """Refit before each period, predict its jobs at their submission."""
-    jobs = sorted(jobs, key=lambda j: (j.submit_time, j.job_id))
-    half = [job.submit_time for job in jobs[len(jobs) // 2 :]]
-    edges = [half[len(half) * i // PERIODS] for i in range(PERIODS)] + [half[-1] + 1]
-    columns: dict[str, list[Seconds]] = {}
-    lambdas = []
-    for since, until in itertools.pairwise(edges):
-        train, _ = select_jobs(jobs, since)
-        wanted = [job for job in jobs if since <= job.submit_time < until]
-        validation = validate(train)
-        if not wanted or validation is None:
-            continue
-        comparison = compare(train, wanted, since)
-        lambdas.append(validation.lam)
-        period: Mapping[str, Seconds] = {
-            "model": comparison.blend(validation.lam),
-            **comparison.predicted_s,
-            "actual": comparison.actual_s,
-            "units": comparison.num_units,
-        }
-        for name, values in period.items():
-            columns.setdefault(name, []).append(values)
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    return Walk(
-        actual_s=joined.pop("actual"),
-        num_units=joined.pop("units"),
-        predicted_s=joined,
-        lambdas=lambdas,
-    )
-
-
-def score(walk: Walk) -> dict[str, dict[str, float]]:
-    """By estimator: rank correlation of duration and of CPU-time, median logarithmic error."""
-    return {
-        name: {
-            "rank_correlation": round(rank_correlation(values, walk.actual_s), 4),
-            "rank_correlation_cpu_time": round(
-                rank_correlation(values * walk.num_units, walk.actual_s * walk.num_units), 4
-            ),
-            "median_log_error": round(log_error(values, walk.actual_s), 4),
-        }
-        for name, values in walk.predicted_s.items()
+def measure(name: str) -> tuple[dict[str, Any], str]:
+    """The document of one log, and the same as text."""
+    log, began = LOGS[name], time.perf_counter()
+    past = PastFromFiles(load(name), waits_known=log.has_waits)
+    evaluation = judge(past, name, WalkOptions())
+    document = {
+        "input_sha256": [hashlib.sha256(file.read_bytes()).hexdigest() for file in log.files],
+        "judges": log.judges,
+        "unit": log.unit,
+        "took_s": round(time.perf_counter() - began),
+        **evaluation.document(),
     }
+    return document, "\n".join([*_table_lines(evaluation), *lines(evaluation)])
 
 
-def main() -> int:
-    """Print and write the figures of every log."""
-    results = {}
-    for name, (where, read) in LOGS.items():
-        path = NAMED / where
-        if not path.is_file():
-            print(f"{path} is absent: this bench needs the shared traces", file=sys.stderr)
-            return 1
-        jobs = list(read(path))
-        walk = walk_forward(jobs)
-        scores = score(walk)
-        results[name] = {
-            "input_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "num_jobs": len(jobs),
-            "num_predicted": len(walk.actual_s),
-            "lambdas": walk.lambdas,
-            "scores": scores,
-        }
-        print(f"{name}: {len(jobs)} jobs, {len(walk.actual_s)} predicted, λ {walk.lambdas}")
-        print(f"  {'':12} {'rank':>7} {'rank·N':>7} {'log error':>9}")
-        for estimator, figures in scores.items():
-            print(
-                f"  {estimator:12} {figures['rank_correlation']:7.3f} "
-                f"{figures['rank_correlation_cpu_time']:7.3f} {figures['median_log_error']:9.3f}"
-            )
+def _table_lines(evaluation: Any) -> list[str]:
+    told = []
+    for table in tables(evaluation):
+        widths = [max(map(len, column)) for column in zip(table.headings, *table.rows, strict=True)]
+        rows = (table.headings, *table.rows)
+        told += [table.title, *("  ".join(map(str.ljust, row, widths)) for row in rows), ""]
+    return told
+
+
+def main(names: list[str]) -> int:
+    """Print and write the figures of the logs, all of them without NAMES."""
+    wanted = names or list(LOGS)
+    if unknown := set(wanted) - set(LOGS):
+        print(f"no such log: {', '.join(unknown)}; known: {', '.join(LOGS)}", file=sys.stderr)
+        return 2
+    results = json.loads(RESULT.read_text()) if names and RESULT.exists() else {}
+    with ProcessPoolExecutor(WORKERS) as pool:
+        running = {pool.submit(measure, name): name for name in wanted}
+        for done in as_completed(running):
+            results[running[done]], text = done.result()
+            print(f"== {running[done]}\n{text}\n", flush=True)
     RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(results, indent=1) + "\n")
+    RESULT.write_text(
+        json.dumps({name: _rounded(results[name]) for name in LOGS if name in results}, indent=1)
+        + "\n"
+    )
     return 0
 
 
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list) else value
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

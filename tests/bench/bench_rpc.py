@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from support.requests import MemoryRequests
 
-from gsched.app.daemon_upkeep import NoPredictor
+from gsched.app.daemon_model import NoPredictor
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.site_factor import scale_for

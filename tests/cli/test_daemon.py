@@ -11,6 +11,7 @@ from gsched.daemon.asker_rights import AskerRights
 from gsched.daemon.control_server import ControlServer
 from gsched.daemon.gate import Mode
 from gsched.daemon.locks import StateDir
+from gsched.daemon.model_facts import ModelFacts
 from gsched.daemon.notify import Notifier
 from gsched.daemon.reloading import reload_if_wanted
 from gsched.daemon.situation import Board
@@ -55,6 +56,22 @@ def test_the_daemon_is_reached_and_says_what_it_thinks(gsched, broken, tmp_path)
     for command in ("status", "reload"):
         alone = gsched("daemon", command, environ=broken)
         assert (alone.returncode, "is not valid TOML" in alone.stderr) == (78, True)
+
+
+def test_why_the_model_is_not_up_to_date_is_said(gsched, tmp_path):
+    board = Board(1_795_000_000, Mode.ACT)
+    facts = ModelFacts(pinned="duration-1", problem="duration.gsmodel is damaged")
+    board.post(model=facts.document())
+    server = ControlServer(board, Wishes(), bytes, lambda *_: [], AskerRights(lambda _: "user"))
+    with server.listening(tmp_path / "s"):
+        environ = {"GSCHED_DAEMON_SOCKET": str(tmp_path / "s")}
+        told = json.loads(gsched("daemon", "status", "--json", environ=environ).stdout)["model"]
+        assert (told["problem"], told["written_at"]) == ("duration.gsmodel is damaged", None)
+        text = gsched("daemon", "status", environ=environ).stdout
+        shown = [line.removeprefix("model").strip() for line in text.splitlines()]
+        at = shown.index("none")
+        lines = ["none", "duration.gsmodel is damaged", "model duration-1 is pinned"]
+        assert shown[at : at + 3] == lines
 
 
 def test_what_a_silent_daemon_does_is_not_told_from_old_files(gsched, tmp_path):

@@ -18,7 +18,7 @@ def test_the_sign_of_less_than_a_second(seconds, text):
 
 
 def widths(columns):
-    return {column.name: width for column, width in view.columns_for(columns, True)}
+    return {column.name: width for column, width in view.columns_for(columns, True, True)}
 
 
 def test_on_a_wide_terminal_the_name_widens_first_and_then_the_reason():

@@ -56,14 +56,16 @@ def test_training_tells_what_it_learnt_from_and_how_good_it_is(site):
     answer = site.train()
     assert answer.returncode == 0, answer.stderr
     lines = [line.split() for line in answer.stdout.splitlines() if line]
-    begin = lines.index(["ESTIMATOR", "RANK-CORR", "OFF-BY"])
-    facts = {line[0]: " ".join(line[1:]) for line in lines[:begin]}
-    assert facts["model"].startswith("duration-")
-    assert facts["file"] == str(site.model_file)
+    begin = lines.index(["KIND", "ESTIMATOR", "RANK-CORR", "OFF-BY"])
+    facts = {tuple(line[:2]): " ".join(line[2:]) for line in lines[:begin]}
+    assert lines[1][1].startswith("duration-")
+    assert facts["in", "use"] == str(site.model_file)
     assert "36 jobs of cluster alpha" in answer.stdout
-    assert facts["lambda"].startswith("1.0")
-    table = lines[begin + 1 :]
-    assert [row[0] for row in table] == ["model", "rolling", "regression", "user-mean", "mean"]
+    assert facts["gpu", "lambda"].endswith("(share of the rolling estimate)")
+    table = [row[1:] for row in lines[begin + 1 :]]
+    assert {row[0] for row in table} == {
+        *("model", "rolling", "regression", "user-mean", "mean", "last-two", "time-limit")
+    }
     by_name = {row[0]: float(row[1]) for row in table}
     assert by_name["model"] > 0.99 > by_name["user-mean"]
     assert load(site.model_file).info.num_jobs == 36
@@ -75,13 +77,15 @@ def test_as_json(site):
     document = json.loads(site.train("--json").stdout)
     assert document["cluster"] == "alpha"
     assert document["num_jobs"] == 36
-    assert document["lambda"] == 1.0
+    assert document["kinds"].keys() == {"gpu"}
+    assert 0 <= document["kinds"]["gpu"]["lambda"] <= 1
     assert document["left_out"] == {"incomplete-record": 0}
     assert document["model_id"] == load(site.model_file).model_id
-    scores = document["validation"]["scores"]
+    validation = document["kinds"]["gpu"]["validation"]
+    scores = validation["scores"]
     assert scores["model"]["rank_correlation"] > 0.99
     assert scores["mean"]["log_error"] > scores["model"]["log_error"]
-    assert document["validation"]["grid"].keys() >= {"0.1", "0.5", "1.0"}
+    assert validation["grid"].keys() >= {"0.1", "0.5", "1.0"}
     assert "scikit-learn" in document["versions"]
 
 
@@ -98,6 +102,26 @@ def iso(epoch):
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(epoch, UTC).isoformat()
+
+
+def test_until_a_time_without_jobs_before_it_is_what_is_blamed(site):
+    site.fill(36)
+    answer = site.train("--until", "2099-01-01", GSCHED_PREDICT_HISTORY_DAYS="180")
+    assert answer.returncode == 65
+    assert "0 finished jobs of cluster alpha in the 180 days before 2099-01-01T" in answer.stderr
+    assert "hint: name another time for --until" in answer.stderr
+    assert "db ingest" not in answer.stderr
+
+
+def test_a_history_shorter_than_the_time_limits_is_told(site):
+    site.fill(36, time_limit_s=30_000)
+    long_enough = site.train()
+    assert "9:45:15, 99 % of the time limits are 8:20:00 or less" in long_enough.stdout
+    assert "too narrow" not in long_enough.stderr
+    short = site.train("--json", "--until", iso(T0 + 20_500))
+    document = json.loads(short.stdout)
+    assert (document["history_s"], document["long_limit_s"]) == (20_085, 30_000)
+    assert "intervals are too narrow until the history outlasts the limits" in short.stderr
 
 
 def test_too_few_jobs_are_refused_and_the_old_model_stays(site):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from support.queue import row
 
-from gsched.app.queue import QueuedJob
+from gsched.app.queued_job import QueuedJob
 from gsched.model.job import UNLIMITED_S, GpuOption, JobState
 from gsched.slurm.records import FreeText
 from gsched_cli.queue_columns import COLUMNS, DEFAULT, state_style
@@ -38,7 +38,7 @@ RANKED = {
 
 
 def test_the_usual_columns_exist():
-    assert len(choose_columns(COLUMNS, DEFAULT, DEFAULT)) == 10
+    assert len(choose_columns(COLUMNS, DEFAULT, DEFAULT)) == 11
     assert len(NAMED) == len(COLUMNS)
 
 
@@ -53,6 +53,35 @@ def test_a_waiting_job():
     assert values("rank", "predicted", "waited", "running", "mem", "slurm_start", **facts) == [
         3, 42.4, 4000, None, 3 * 2**29, 9000,
     ]  # fmt: skip
+
+
+def test_an_expected_start_is_short_for_people_and_three_numbers_for_programs(zone):
+    zone("Europe/Berlin")
+    at = epoch("2026-12-02T12:00:00")  # Wednesday, 13:00
+    start = {"as_of": at, "median": at + 3900, "low": at + 20, "high": at + 86400, "coverage": 0.8,
+             "calibrated_on": 0}  # fmt: skip
+    names = ("expected", "expected_low", "expected_high")
+    facts = {"answer": {"start": start}, "at": at}
+    assert cells(*names, **facts) == [
+        "14:05 (now–Thu 13:00)", "2026-12-02T13:00:20+01:00", "2026-12-03T13:00:00+01:00",
+    ]  # fmt: skip
+    assert values(*names, **facts) == [at + 3900, at + 20, at + 86400]
+    assert (cells(*names), values(*names)) == (["-"] * 3, [None] * 3)
+    over = {"start": start | {"median": at - 90, "low": at - 100, "high": at - 61}}
+    assert cells("expected", answer=over, at=at) == ["overdue"]
+    later = job(2, {"start": start | {"median": at + 9000}}, at)
+    jobs = [job(3), later, job(1, {"start": start}, at)]
+    assert [j.raw_id for j in ordered(jobs, ((NAMED["expected"], False),))] == [1, 2, 3]
+
+
+def test_the_predicted_run_is_the_median_with_its_interval_beside_it():
+    duration = {"mean": 50.0, "quantiles": [[0.1, 15.0], [0.5, 40.0], [0.9, 90.0]]}
+    facts = {"answer": {"duration_s": duration}}
+    names = ("predicted", "predicted_low", "predicted_high")
+    assert cells(*names, **facts) == ["0:40", "0:15", "1:30"]
+    assert values(*names, **facts) == [40.0, 15.0, 90.0]
+    duration["quantiles"][1][1] = 60 / 13
+    assert values(*names, **facts) == [4.6, 15.0, 90.0]
 
 
 def test_a_running_job():

@@ -19,7 +19,7 @@ from support.history import attempt, batch
 from support.json_shape import block
 from support.sim_traces import ran
 
-from gsched.app.sim_per_job import COLUMNS
+from gsched.app.sim.per_job import COLUMNS
 from gsched.model.job import JobKey, Wants
 from gsched.model.user_request import UserRequest
 from gsched.sim.compiling import COMPILING
@@ -107,6 +107,23 @@ def test_restarts_and_rounds_of_the_command_line(sim, trace, tmp_path):
     without = sim("run", *words[:7]).stdout
     assert "Decisions:" not in without
     assert "restart" not in without.partition("Costs of each attempt")[2].splitlines()[0]
+
+
+def test_a_starvation_bound_of_the_command_line(sim, tmp_path):
+    """Jobs of 100 s on half of the node come every 40 s: those of the whole node wait for ever."""
+    lines = ["2017-10-01 00:00:00,100,4,1,a\n", "2017-10-01 00:00:01,1000,8,1,a\n"]
+    lines += [f"2017-10-01 00:{n * 40 // 60:02}:{n * 40 % 60:02},100,4,1,a\n" for n in range(1, 80)]
+    (tmp_path / "t.csv").write_text(HEADER + "".join(lines))
+    words = ("run", "-P", "sjf", "-f", "philly", "t.csv", "--nodes", "1x8", "--per-job", "j.csv")
+    assert sim(*words).returncode == 0
+    assert starts(tmp_path / "j.csv")[1] > 3000
+    done = sim(*words, "--force", "--starvation-bound", "10m", "--json")
+    assert done.returncode == 0, done.stderr
+    assert 601 < starts(tmp_path / "j.csv")[1] <= 702
+    assert json.loads(done.stdout)["assumptions"]["starvation_bound_s"] == 600
+    in_words = sim(*words, "--force", "--starvation-bound", "10m").stdout
+    assert "Starvation bound: who has waited for more than 600 s comes before all" in in_words
+    assert "Starvation" not in sim(*words, "--force").stdout
 
 
 LIMITS = """id,submit,run,gpus,limit
@@ -328,6 +345,9 @@ def test_an_old_page_or_figure_is_replaced_by_force_alone(sim, trace, tmp_path, 
         (("-P", "srtf", "-f", "philly", "t", "--slurm"), 2, "with --slurm no job is preempted"),
         (("-P", "srtf", "-f", "philly", "t", "--slurm"), 2, "leave --slurm out"),
         (("-P", "fifo", "-f", "philly", "t", "--round", "1.5"), 2, "not whole seconds"),
+        (("-P", "fifo", "-f", "philly", "t", "--starvation-bound", "1.5"), 2, "not whole seconds"),
+        (("-P", "srtf", "-f", "philly", "t", "--starvation-bound", "7d"), 2, "srtf preempts"),
+        (("-P", "fifo", "-f", "philly", "t", "--predict", "luck"), 2, "rolling"),
         (("-P", "fifo", "-f", "philly", "t", "--nodes", "8"), 2, "10x8"),
         (("-P", "fifo", "-f", "philly", "t", "--nodes", "1x8", "--live"), 2, "both say"),
         (("-P", "fifo", "-f", "philly", "t", "--mtbf", "often"), 2, "no time span"),

@@ -261,6 +261,9 @@ def test_what_only_waiting_needs_is_not_loaded_by_a_plain_submission(sbatch, tmp
     assert "gsched.app.submit" in names
     assert {n for n in names if n.startswith(("gsched.daemon", "gsched.app."))} == {
         "gsched.app.submit",
+        "gsched.app.job_script",
+        "gsched.app.misplaced_options",
         "gsched.app.nested_submit",
+        "gsched.app.sbatch_words",
     }
     assert len(sbatch.calls) == 1

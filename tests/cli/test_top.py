@@ -12,8 +12,9 @@ import pytest
 from support.queue import node, row
 
 from gsched.app.daemon_note import NO_DAEMON
-from gsched.app.queue import QueuedJob, QueueView
+from gsched.app.queue import QueueView
 from gsched.app.queue_filter import QueueFilter
+from gsched.app.queued_job import QueuedJob
 from gsched.app.watch import Look, QueueWatch, count_nodes
 from gsched.config.settings import Settings
 from gsched.errors import TryAgainError
@@ -194,18 +195,21 @@ def test_it_fits_any_terminal(size):
 
 
 def test_columns_go_in_the_order_of_need():
-    def named(width, has_ranks=True):
-        return [column.name for column, _ in view.columns_for(width, has_ranks)]
+    def named(width, has_ranks=True, has_forecasts=True):
+        return [column.name for column, _ in view.columns_for(width, has_ranks, has_forecasts)]
 
-    assert named(120) == [
-        "rank", "jobid", "partition", "name", "user", "state", "gpus", "predicted", "time", "why",
+    assert named(130) == [
+        "rank", "jobid", "partition", "name", "user", "state", "gpus", "predicted", "expected",
+        "time", "why",
     ]  # fmt: skip
+    assert named(130, has_forecasts=False) == [n for n in named(130) if n != "expected"]
+    assert named(129)[-2:] == ["expected", "time"]
     assert named(80) == ["rank", "jobid", "name", "user", "state", "gpus", "predicted", "time"]
-    assert named(80, has_ranks=False)[:3] == ["jobid", "partition", "name"]
+    assert named(80, has_ranks=False, has_forecasts=False)[:3] == ["jobid", "partition", "name"]
     assert named(50) == ["jobid", "name", "state", "gpus", "time"]
     assert named(5) == ["jobid"]
     for width in range(10, 200):
-        columns = view.columns_for(width, True)
+        columns = view.columns_for(width, True, True)
         assert sum(w + 1 for _, w in columns) - 1 <= width
 
 

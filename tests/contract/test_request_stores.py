@@ -20,6 +20,7 @@ EVERYTHING = Wants(
     soft_deadlines=((1_700_000_000, 0.1), (1_700_000_001, 2.0)),
     phases=("sft", "eval"),
     shareable=True,
+    checkpoint=True,
     number=3,
 )
 KEY = JobKey("alpha", 7, epoch=1000)

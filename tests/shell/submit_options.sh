@@ -17,6 +17,12 @@ exits 2 gsched submit --gs-nnoe opt-out.sh
 contains "did you mean --gs-none?" "$said"
 equal "$before" "$(squeue --noheader --states=all | wc -l)"
 
+exits 0 gsched submit --gs-suggest --parsable --hold --output=/dev/null --wrap true >answer
+equal "" "$said" # no daemon: as if it had not been asked
+[[ $(cat answer) =~ ^[0-9]+$ ]] || fail "not a job's number: $(cat answer)"
+exits 9 gsched submit --gs-suggest --wait --output=/dev/null --wrap 'exit 9' >answer
+contains "warning: --gs-suggest is void: sbatch --wait ends with the job" "$said"
+
 exits 7 gsched submit --wait --quiet --output=/dev/null --wrap 'exit 7'
 exits 1 gsched submit --partition=nowhere opt-out.sh
 contains "sbatch: error: " "$said"

@@ -79,6 +79,7 @@ class Desk:
 def open_desk(site: Site, **settings: str) -> Iterator[Desk]:
     given = {"query_listen": '"127.0.0.1:0"', **settings}
     site.configure("daemon", **given)
+    site.configure("forecast", enabled="false")  # their own tests look at what it adds
     site.know_durations({"d5": 5})
     site.arm.fill()
     log = site.bed.spec.root / "daemon.log"

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -33,6 +34,7 @@ TO_LIVE_WITH = {"jobcomp-file"}
 def site() -> Iterator[Site]:
     with fresh_site(num_nodes=1, extra_conf=(*SOUND, BASIC)) as site:
         site.configure("predict", estimator='"constant"')
+        site.configure("jobscript", python=f'"{sys.executable}"')
         yield site
 
 

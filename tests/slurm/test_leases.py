@@ -21,7 +21,7 @@ import pytest
 from support.leasing import Leasing
 from support.site import Site
 
-from gsched.app.daemon_upkeep import NoPredictor
+from gsched.app.daemon_model import NoPredictor
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.lease_backend import LiveLeases
 from gsched.daemon.requests import RequestBook

@@ -221,8 +221,8 @@ def test_what_is_allowed_works_and_can_be_asked_again(bed: Testbed) -> None:
         assert asked.power_down(["gn01"]).already == ("gn01",)
         log = (bed.spec.root / "gsched" / "helper.log").read_text()
         assert f"user root (process {os.getpid()}): drain: done ['gn01']" in log
+        wait_for(lambda: "POWERED_DOWN" in node(bed), "the node to sleep")
         assert asked.drain(["gn01"], "x").done == ("gn01",)
-        wait_for(lambda: "powering_down" not in node(bed).lower(), "the node to sleep")
         assert asked.power_up(["gn01"]).done == ("gn01",)
         assert asked.resume(["gn01"]).done == ("gn01",)
 

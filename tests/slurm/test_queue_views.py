@@ -39,7 +39,7 @@ def test_every_user_sees_the_queue_in_the_daemons_order_without_the_database(sit
     lines = text.splitlines()
     assert lines[0].split()[:4] == ["RANK", "JOBID", "PARTITION", "NAME"]
     assert lines[1].split()[:2] == ["1/4", str(right[0])]
-    assert "40 GPU-s predicted: 8 × 5.0 s" in lines[1]
+    assert "40 GPU-s predicted: 8 × 0:05" in lines[1]
     assert "maintenance" in lines[-1]  # running jobs come last
 
 
@@ -122,11 +122,11 @@ def test_why_tells_the_place_the_prediction_and_the_priority(site: Site) -> None
         text,
     )
     assert "1 job, 0.011 GPU-hours predicted (1 of its user)" in text
-    assert "rank 2 of 3: 2400 GPU-s predicted: 8 × 300 s" in text
+    assert "rank 2 of 3: 0.7 GPU-h predicted: 8 × 5:00" in text
     first = site.factors()[ids[1]]
     assert first > 0
     priority = f"{1_000_000 + first} = partition +1000000, gsched {first:+}"
-    assert f"  priority       {priority}\n" in site.ok("why", str(ids[1]))
+    assert f"  priority         {priority}\n" in site.ok("why", str(ids[1]))
 
 
 def test_why_counts_all_that_slurm_puts_ahead_and_names_whose_value_it_is(site: Site) -> None:
@@ -135,7 +135,7 @@ def test_why_counts_all_that_slurm_puts_ahead_and_names_whose_value_it_is(site: 
     site.slurm("scontrol", "update", f"jobid={ids[0]}", "sitefactor=77")
     site.ok("daemon", "once", "--act")
     text = site.ok("why", str(ids[2]))
-    assert "ahead of it    3 jobs, " in text
+    assert "ahead of it      3 jobs, " in text
     assert "(3 of its user)" in text  # one by rank, one of another hand, one array
     foreign = site.ok("why", str(ids[0]))
     assert "its SiteFactor was set by somebody else" in foreign
@@ -153,7 +153,8 @@ def test_why_says_when_a_job_can_never_start(site: Site) -> None:
     assert site.ok("why", str(doomed)) == (
         f"{doomed} can never start: the job that it depends on ended the wrong way. "
         "Cancel it, or update its dependency.\n"
-        f"  depends on     waits until {late} has ended well; it is CANCELLED now: it never will\n"
+        f"  depends on       waits until {late} has ended well; "
+        "it is CANCELLED now: it never will\n"
     )
     wide = site.submit("d5", 8, "games", "--nodes=2")
     site.slurm("scontrol", "update", "partitionname=gpu", "nodes=gn01")

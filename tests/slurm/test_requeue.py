@@ -73,7 +73,8 @@ def test_a_task_is_requeued_and_not_its_array(bed, array):
     assert (done.returncode, [line.split() for line in done.stdout.splitlines()]) == (
         0, [["JOB", "USER", "WAS", "OUTCOME"], [f"{array}_2", "games", "RUNNING", "requeued"]],
     )  # fmt: skip
-    assert "eligible again in 0:11" in done.stderr  # cred_expire of the testbed, and one second
+    # cred_expire of the testbed, and one second
+    assert "eligible again 0:11 after the end of the last attempt" in done.stderr
     assert "--open-mode=append" in done.stderr
     become(bed, {f"{array}_1": "RUNNING", f"{array}_2": "PENDING"})
 
@@ -188,7 +189,7 @@ def test_the_document_of_requeue(bed):
     assert answer == {
         "dry_run": True, "hold": False, "eligible_in_s": 11,
         "jobs": [{"job": job, "user": "games", "state": "RUNNING", "components": 1,
-                  "requeued": False, "error": ""}],
+                  "checkpoints": None, "requeued": False, "error": ""}],
     }  # fmt: skip
     assert restarts(bed, job) == 0
 

@@ -19,7 +19,7 @@ LOAD = 6.0
 @pytest.fixture(scope="module")
 def run() -> Run:
     arrivals = make_arrivals(
-        SEED, NUM_JOBS, NUM_NODES * 8, shortest_s=2.0, longest_s=16.0, load=LOAD
+        SEED, NUM_JOBS, NUM_NODES * 8, shortest_s=3.0, longest_s=24.0, load=LOAD
     )
     (only,) = run_real([arrivals], NUM_NODES)
     return only

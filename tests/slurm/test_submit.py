@@ -12,7 +12,8 @@ from random import Random
 import pytest
 from support.machine import slurm_release
 
-from gsched.app.submit import find_script, first_comment
+from gsched.app.job_script import find_script
+from gsched.app.submit import first_comment
 from gsched.jobscript.command_line import SBATCH, scan
 from gsched.jobscript.directives import read_directives
 from gsched.testbed.wait import wait_for

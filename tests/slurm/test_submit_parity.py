@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,8 @@ class Stage:
         )
         if call.runs:
             wait_for(self._nothing_runs, f"the end of {call.name}", timeout_s=60)
+        if call.settles:
+            wait_for(partial(self._shows, call.settles), f"{call.settles} of {call.name}")
         jobs = self._new_jobs()
         leader = min(jobs, default=None)
         kept = "" if leader is None else self._kept(leader, "environment", call)
@@ -164,6 +167,12 @@ class Stage:
 
     def _nothing_runs(self):
         return not self.bed.run(["squeue", "-h", "-p", "run"]).stdout
+
+    def _shows(self, words):
+        """Whether the newest job's record has the words, which Slurm's next look brings."""
+        text = self.bed.run(["scontrol", "show", "job", "-o"]).stdout
+        records = re.findall(r"^(JobId=(\d+) .*)", text, re.MULTILINE)
+        return words in max(records, key=lambda record: int(record[1]))[0]
 
     def _kept(self, job, name, call):
         """What slurmctld keeps of a job: its script, or its environment."""

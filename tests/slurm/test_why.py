@@ -305,6 +305,48 @@ def test_arrays_and_het_jobs_are_explained_whole(site: Site) -> None:
     assert any(x["words"].startswith(f"{het}+1 can never start: it asks") for x in answer["lines"])
 
 
+def test_the_delay_of_a_requeued_task_with_the_time_at_which_it_ends(site: Site) -> None:
+    flag = site.bed.spec.root / "keeps-on"
+    flag.touch()
+    script = f"trap '' TERM; while [ -e {flag} ]; do sleep 0.1; done; sleep 300"
+    array = submit(site, "-t", "5", "--requeue", "--array=1-2", command=script)
+    for task in (f"{array}_1", f"{array}_2"):
+        wait_for_reason(site, task, "RUNNING")
+    job = f"{array}_2"
+    site.gsched("requeue", job, user="games")
+    wait_for_reason(site, job, "COMPLETING")
+    ending = why(site, job)
+    assert ending["verdict"] == "completing"
+    assert (
+        "was requeued and does not wait yet: its last attempt is being ended on gn0"
+        in (ending["headline"])
+    )
+    (again,) = (line["words"] for line in ending["lines"] if line["what"] == "starts again")
+    assert again == "0:11 after that at the earliest (Slurm's cred_expire)"
+
+    flag.unlink()
+    wait_for_reason(site, job, "PENDING BeginTime")
+    answer = why(site, job)
+    asked = ("squeue", "-h", "-j", job, "-O", "EligibleTime")
+    eligible = int(site.slurm("env", "SLURM_TIME_FORMAT=%s", *asked))
+    assert answer["headline"].endswith(
+        "waits out the delay after its requeue, 0:11 from the end of its last attempt "
+        "(Slurm's cred_expire; 1 restart so far)"
+    )
+    block = answer["blocks"][0]
+    assert (block["code"], block["params"]["until"]) == ("requeue-delay", eligible)
+    (until,) = (line for line in answer["lines"] if line["what"] == "not before")
+    assert (until["at"], "the end of that delay" in until["words"]) == (eligible, True)
+    assert why(site, f"{array}_1")["verdict"] == "running"
+
+    later = submit(site, "--begin=now+1hour")
+    wait_for_reason(site, later, "PENDING BeginTime")
+    assert "its earliest start time has not come" in why(site, later)["headline"]
+    wait_for_reason(site, job, "RUNNING")
+    started = int(site.slurm("env", "SLURM_TIME_FORMAT=%s", *asked[:-1], "StartTime"))
+    assert started >= eligible
+
+
 def test_what_became_of_a_job_that_has_ended(site: Site) -> None:
     job = submit(site, "-t", "5", command="exit 7")
     wait_for_reason(site, job, "FAILED")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gsched.app.doctor import Finding, examine
+from gsched.slurm.parse_preemption import QOS_FIELDS
 from gsched_sql import History
 
 DATA = Path(__file__).parents[1] / "data" / "slurm"
@@ -33,6 +34,7 @@ class PaperSite:
         self.settings: dict[str, dict[str, str]] = {
             "slurm": {"command_timeout_s": "20"},
             "predict": {"estimator": '"constant"'},
+            "jobscript": {"dir": f'"{folder}/templates"', "python": '"/bin/true"'},
         }
         self.environ = {"PATH": f"{folder / 'bin'}:/usr/bin:/bin", "TZ": "UTC"}
         (folder / "bin").mkdir()
@@ -125,6 +127,7 @@ class PaperSite:
             "sacctmgr": {
                 "-n -P show cluster format=cluster": "accounts",
                 "-n -P show account format=account": "accounts",
+                f"-n -P show qos format={QOS_FIELDS}": "qos",
                 "-n -P show user where name=*format=adminlevel": "adminlevel",
             },
         }

@@ -1,8 +1,8 @@
 """Runs a command under the system-call filter of a systemd unit, as systemd would.
 
-``python -m support.sandbox FILTER-FILE COMMAND…``: FILTER-FILE has the names of allowed system
-calls, one a line; all others fail with EPERM. Besides, no new privileges, and no memory that is
-writable and executable. Needs libseccomp, which systemd needs itself.
+``python -m support.sandbox FILTER-FILE COMMAND…``: FILTER-FILE is what `filter_text` gives: the
+names of allowed system calls; all others fail with EPERM. Besides, no new privileges, and, where
+the unit says so, no memory that is writable and executable. Needs libseccomp, as systemd does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,16 @@ _PR_SET_MDWE = 65
 _PR_MDWE_REFUSE_EXEC_GAIN = 1
 _SCMP_ACT_ALLOW = 0x7FFF0000
 _SCMP_ACT_ERRNO = 0x00050000
+
+
+_MDWE = "MemoryDenyWriteExecute=yes"
+
+
+def filter_text(unit_files: list[Path]) -> str:
+    """What these files, in the order in which systemd reads them, allow."""
+    lines = [line for path in unit_files for line in path.read_text().splitlines()]
+    denials = [line for line in lines if line.startswith(_MDWE.partition("=")[0])]
+    return "\n".join([*denials[-1:], *allowed_calls(unit_files)])
 
 
 def allowed_calls(unit_files: list[Path]) -> list[str]:
@@ -63,7 +73,8 @@ def _confine(names: list[str]) -> None:
             library.seccomp_rule_add(context, _SCMP_ACT_ALLOW, number, 0)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "no_new_privs")
-    libc.prctl(_PR_SET_MDWE, _PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0)  # kernels before 6.3 have none
+    if _MDWE in names:
+        libc.prctl(_PR_SET_MDWE, _PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0)  # not before kernel 6.3
     if library.seccomp_load(context) != 0:
         raise OSError(ctypes.get_errno(), "seccomp filter")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gsched.app.sim_inputs import choose, read_files, sim_jobs
+from gsched.app.sim.inputs import choose, read_files, sim_jobs
 from gsched.app.trace_formats import TraceOptions
 from gsched.model.progress import silent
 from gsched.policy.registry import POLICIES, load

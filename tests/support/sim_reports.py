@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gsched.app.sim_report import PolicyRuns, SimReport
+from gsched.app.sim.report import PolicyRuns, SimReport
 from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
 from gsched.sim.metrics import summarise

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gsched.app.sim_inputs import Chosen, Past, choose
-from gsched.app.sim_left_out import LeftOut
-from gsched.app.sim_rows import Gatherer, PastColumns
+from gsched.app.sim.inputs import Chosen, Past, choose
+from gsched.app.sim.left_out import LeftOut
+from gsched.app.sim.rows import Gatherer, PastColumns
 from gsched.model.history import AttemptRecord
 from gsched.model.trace import columns_of
 from support.history import attempt

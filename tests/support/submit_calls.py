@@ -21,7 +21,8 @@ class Call:
 
     `by_bash` is a command line for bash in place of `argv`, with `submit` for the program. `code`
     is the exit code expected of both; `said` what gsched adds on stderr; `own` are words that only
-    gsched gets, first; `makes` are commands for a shell that prepare the folder.
+    gsched gets, first; `makes` are commands for a shell that prepare the folder; `settles` is what
+    the job's record shows once Slurm has looked at the job.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Call:
     user: str = "games"
     makes: str = ""
     runs: bool = False
+    settles: str = ""
 
 
 def call(name, argv="job.sh", **options):
@@ -49,6 +51,11 @@ def script(*lines, end="true"):
 
 
 IN_PATH = {"PATH": "{here}/bin:/usr/bin:/bin"}
+LATER = "Reason=BeginTime"
+BEHIND = (
+    "gsched: warning: --gs-none: an argument of job.sh, no option of this submission; gsched's "
+    "options stand before the script\n"
+)
 LATE = "gsched: warning: job.sh line 3: #SBATCH after the first command (line 2) is void\n"
 
 SCRIPTS = [
@@ -87,7 +94,11 @@ SCRIPTS = [
     call("not-utf8", script=b"#!/bin/sh\n#SBATCH -J \xff\xe9\necho \xff\n"),
     call("huge-line", script=script("#" + "x" * 200_000)),
     call("too-big", script=script("#" + "x" * 5_000_000), code=1),
-    call("script-arguments", ("job.sh", "-p", "nosuch", "--gs-none", ":", "", "a b", "$x", "*")),
+    call(
+        "script-arguments",
+        ("job.sh", "-p", "nosuch", "--gs-none", ":", "", "a b", "$x", "*"),
+        said=BEHIND,
+    ),
 ]  # fmt: skip
 STDIN = [
     call("stdin", "", stdin=SCRIPT),
@@ -174,8 +185,8 @@ OPTIONS = [
     call("exclusive", "--exclusive job.sh"),
     call("exclusive-user", "--exclusive=user job.sh"),
     call("no-kill-glued", "-koff job.sh"),
-    call("begin", "--begin=2037-01-02T03:04:05 job.sh"),
-    call("begin-relative", "--begin now+1hour job.sh"),
+    call("begin", "--begin=2037-01-02T03:04:05 job.sh", settles=LATER),
+    call("begin-relative", "--begin now+1hour job.sh", settles=LATER),
     call("begin-bad", "--begin=tomorrowish job.sh", code=255),
     call("deadline-bad", "--deadline=xx job.sh", code=255),
     call("dependency", "-d afterok:{anchor} job.sh"),

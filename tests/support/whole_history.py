@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gsched.model.accounts import FairnessEntry, LeaseGrant
+from gsched.model.fit import Fit, FitOutcome
 from gsched.model.history import NodeEvent, Reject, StepRecord
 from gsched.model.job import JobKey, JobState, Lease, LeaseState, Wants
 from gsched.model.journal import ChangeState
@@ -62,6 +63,27 @@ def _journal(history: History) -> None:
     history.leadership(CLUSTER).take("head", machine_id(), 1, 90, 2000)
     history.spans(CLUSTER).note("observe", "qssf", 1990, 90.0)
     history.spans(CLUSTER).note("act", "qssf", 2002, 90.0, writes=2)
+    for fitted_at in (1995, 2003):
+        history.fits(CLUSTER).record(fit(fitted_at))
+
+
+def fit(fitted_at: int) -> Fit:
+    """A model of two jobs that was put in use."""
+    return Fit(
+        cluster=CLUSTER,
+        model_id=f"duration-{fitted_at}",
+        fitted_at=fitted_at,
+        took_s=1.5,
+        started_by="timer",
+        as_of=1990,
+        data_from=1000,
+        data_until=1980,
+        num_jobs=2,
+        features=("user", "name_cluster"),
+        details={"kinds": {"gpu": {"lambda": 0.5}}},
+        outcome=FitOutcome.ADOPTED,
+        why="",
+    )
 
 
 def contents(database, scratch) -> dict[str, tuple[int, str]]:

@@ -56,6 +56,10 @@ def cancel(ctx: click.Context, /, **_: object) -> None:
     which Slurm refuses to anybody but an operator. An id that Slurm does not know (any more) is no
     error to scancel; --dry-run tells.
 
+    A training with gsched's checkpoints saves at the SIGTERM that Slurm sends first, as far as
+    KillWait allows; --dry-run says what is saved by then. The job does not come back: what goes on
+    from there is a new job with the same folder (see gsched-jobscripts(7)).
+
     \b
     Example:
       gsched cancel 4711
@@ -65,7 +69,10 @@ def cancel(ctx: click.Context, /, **_: object) -> None:
     \b
     JSON:
       dry_run, signal, jobs, unmatched
-      jobs[]: job, user, partition, state, name
+      jobs[]: job, user, partition, state, name, checkpoints
+      jobs[].checkpoints: dir, committed_step, step
+
+    checkpoints is what the job itself tells, null where it tells nothing, and with --signal.
     """
     words: list[Word] = ctx.obj
     own = {word.name for word in words if _is_option(word) and word.name in _OWN}
@@ -100,5 +107,7 @@ def _show(words: list[Word], *, as_json: bool) -> None:
     )
     what = f"be sent {found.signal}" if found.signal else "be cancelled"
     say(f"{len(found.targets)} would {what}; nothing was touched")
+    for note in found.notes:
+        say(note)
     for unmatched in found.unmatched:
         say(f"{unmatched} is no job that waits or runs")

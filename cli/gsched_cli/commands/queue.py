@@ -12,7 +12,7 @@ import click
 
 from gsched_cli.options import json_option, load_settings, queue_filters
 from gsched_cli.output import emit_json, say, warn
-from gsched_cli.queue_columns import COLUMNS, DEFAULT
+from gsched_cli.queue_columns import COLUMNS, DEFAULT, with_progress_columns
 from gsched_cli.tables import Layout, Order, ordered, print_rows, sort_option, table_options
 
 if TYPE_CHECKING:
@@ -48,13 +48,22 @@ def queue(
     --start and --yaml are not here: `gsched top` follows the queue, -o +slurm_start has what
     --start shows.
 
-    PREDICTED is the run time that gsched expects. SLURM_START is when Slurm's backfill expects the
-    job to start, from time limits. TIME is the time that a job waits or runs. With -P a rank is its
-    number alone and unknown values are empty.
+    PREDICTED is the median of the run time that gsched expects. EXPECTED_START is when the daemon
+    expects the job to start, and in brackets the interval in which it should start with a
+    probability of 80 %: local time, of another day with its name or date, "now" for what is no more
+    than 60 seconds away, "overdue" once the interval has passed; with -P the median in epoch
+    seconds (expected_low, expected_high: the interval). SLURM_START is when Slurm's backfill
+    expects it to start, from time limits. `gsched why` says more of a job. TIME is the time that a
+    job waits or runs. With -P a rank is its number alone and unknown values are empty.
+
+    PROGRESS and ETA stand there where a job that is shown tells how far it is: the share of its
+    steps, or their number, and when they should all be done at its pace of the last ten minutes;
+    "silent" and since when for one whose steps no longer end. With -P only if asked for.
 
     \b
     Example:
       gsched queue -u $USER -o +account,slurm_start
+      gsched queue --me -P -o jobid,expected,expected_low,expected_high
       gsched queue --pending -p gpu -S -gpus,submit
       gsched queue -t all --since 6h -P -o jobid,state,running
 
@@ -64,10 +73,14 @@ def queue(
       jobs[]: job, partition, name, user, account, qos, state, num_gpus, gpu_types, num_nodes,
         num_cpus, mem_bytes, time_limit_s, priority, nice, submit_time, eligible_time,
         start_time, end_time, slurm_start_time, waited_s, running_s, rank,
-        predicted_duration_s, slurm_reason, reason, node_list, reservation, dependency,
-        features, licences, restarts, comment
+        predicted_duration_s, predicted_low_s, predicted_high_s, expected_start_time,
+        expected_low_time, expected_high_time, no_start, step, total_steps, step_time,
+        eta_time, is_silent, iteration_s, loss, tokens_per_s, committed_step, slurm_reason,
+        reason, node_list, reservation, dependency, features, licences, restarts, comment
 
-    A time_limit_s of null is unlimited, or unknown.
+    A time_limit_s of null is unlimited, or unknown. no_start is a code why a waiting job has no
+    expected start. step to committed_step are a training job's own word, null where it says none;
+    `gsched show` explains them.
     """
     from gsched.app.queue import list_queue
 
@@ -77,7 +90,7 @@ def queue(
     if as_json:
         emit_json(view.document())
     else:
-        print_rows(layout, view.jobs)
+        print_rows(with_progress_columns(layout, view.jobs), view.jobs)
     for message in view.warnings(os.environ.get("SLURM_CLUSTERS", "")):
         warn(message)
     if view.unknown_ids and not view.jobs:

@@ -25,7 +25,9 @@ def requeue(jobs: tuple[str, ...], hold: bool, dry_run: bool, as_json: bool) -> 
 
     A job starts from the beginning of its script, under the same id. Its log is truncated unless it
     was submitted with --open-mode=append. Slurm starts it only after its last start's credential
-    has expired (120 s where the site has not changed AuthInfo=cred_expire).
+    has expired (AuthInfo=cred_expire, 120 s unless the site has changed it), counted from the end
+    of its last attempt; `gsched why` tells when that is. A training with gsched's checkpoints (see
+    gsched-jobscripts(7)) saves at the SIGTERM, as far as KillWait allows, and goes on from there.
 
     Nothing is requeued when one of the jobs is unknown (exit code 2), somebody else's (77), waits
     already, is interactive, or was submitted with --no-requeue (3). Should Slurm then refuse some,
@@ -41,7 +43,10 @@ def requeue(jobs: tuple[str, ...], hold: bool, dry_run: bool, as_json: bool) -> 
     \b
     JSON:
       dry_run, hold, eligible_in_s, jobs
-      jobs[]: job, user, state, components, requeued, error
+      jobs[]: job, user, state, components, checkpoints, requeued, error
+      jobs[].checkpoints: dir, committed_step, step
+
+    checkpoints is what the job itself tells, null where it tells nothing.
     """
     from gsched.app.requeue import document, plan_requeue
     from gsched.app.requeue import requeue as carry_out
@@ -65,7 +70,9 @@ def _print(answer: dict[str, Any]) -> None:
     emit_table(["JOB", "USER", "WAS", "OUTCOME"], rows)
     if any(job["requeued"] for job in answer["jobs"]) or answer["dry_run"]:
         when = answer["eligible_in_s"]
-        start = "held until released" if when is None else f"eligible again in {duration(when)}"
+        start = "held until released"
+        if when is not None:
+            start = f"eligible again {duration(when)} after the end of the last attempt"
         say(f"{start}; from the beginning of the script, logs truncated unless --open-mode=append")
 
 

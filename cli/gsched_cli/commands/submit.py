@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
 import click
 from click.shell_completion import CompletionItem
 
-from gsched.app.submit import (
-    Submission,
-    dry_run_text,
-    offer_again,
-    prepare,
-    read_open_file,
-    scan_sbatch,
-)
+from gsched.app.job_script import offer_again, read_open_file
+from gsched.app.sbatch_words import scan_sbatch
+from gsched.app.submit import Submission, prepare
 from gsched.jobscript.command_line import SBATCH, Kind
-from gsched.jobscript.own_options import OPTIONS, VALUED
+from gsched.jobscript.own_options import OPTIONAL, OPTIONS, VALUED
 from gsched.slurm.run import become, caller_environment
 from gsched_cli import completion as complete
 from gsched_cli.options import load_settings
 from gsched_cli.output import say, warn
+
+_VALUES = {"--gs-runtime": complete.runtime}
+_METAVARS = VALUED | {name: f"[={value}]" for name, value in OPTIONAL.items()}
 
 
 class SbatchCommand(click.Command):
@@ -47,7 +46,13 @@ class SbatchCommand(click.Command):
     cls=SbatchCommand,
     options_metavar="[SBATCH OPTIONS] [--gs-...] [SCRIPT [ARGS]...]",
     params=[
-        click.Option([name], is_flag=name not in VALUED, metavar=VALUED.get(name), help=text)
+        click.Option(
+            [name],
+            is_flag=name not in _METAVARS,
+            metavar=_METAVARS.get(name),
+            help=text,
+            shell_complete=_VALUES.get(name),
+        )
         for name, text in OPTIONS.items()
     ]
     + complete.slurm_options(SBATCH),
@@ -73,47 +78,69 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     seconds. --gs-else cancel cancels the job then, after squeue has shown that it is still yours
     and the one that was submitted.
 
+    With --gs-suggest, gsched tells on stderr, after sbatch has ended, what its daemon expects: the
+    run time, the start, each with its 80 % interval, and a shorter time limit where one would let
+    the job start noticeably sooner, with how likely the run ends within it. It changes neither the
+    job nor the exit code, and waits for submit.suggest_wait_s at most (with --gs-wait, not beyond N
+    seconds either); SIGINT ends that waiting. Without a daemon it says nothing. It is void with
+    --wait. `gsched why` tells the same of each job that waits, and what else would help.
+
+    With --gs-checkpoint or --gs-runtime, sbatch gets a script in which yours stands unchanged, with
+    gsched beside it (gsched-jobscripts(7)); its own #SBATCH lines, SBATCH_… and the command line
+    win over those of the template. --gs-checkpoint alone is for scripts that save by gsched's
+    runtime (gsched-checkpointing(7)), or by themselves at SIGUSR1 or SIGTERM: the job is requeued
+    after a preemption or a node's failure, told before its time limit, has a folder for its
+    checkpoints, which are also written each SECONDS, and its output is appended. --gs-runtime NAME
+    takes another template, and sets its keys; `gsched jobscript list` and `show` have them. The
+    Python that runs gsched on the nodes is tried before anything is submitted (jobscript.python).
+    --gs-dry-run prints a command for the shell that submits the same job.
+
     Exit codes: sbatch's own; 2 for a wrong --gs- option, before anything is submitted; after
     --gs-wait 0 accepted, 3 refused, 75 no answer in time. When gsched's configuration cannot be
     read, a submission that asks for nothing is made as with --gs-none, and says so; any other ends
-    with 78, before anything is submitted.
+    with 78, before anything is submitted, as does one whose template or Python cannot be used.
 
     Submitting from inside a job, what belongs to that job is not passed on to the new one: SLURM_…
-    and SBATCH_… variables, the numbers of its GPUs. Kept are SLURM_CONF and the like, and the
-    defaults that say for whom, where and how you submit (SBATCH_ACCOUNT, _QOS, _PARTITION,
-    _RESERVATION, _WCKEY, _CLUSTERS, _EXPORT, _REQUEUE…). Other SBATCH_… that are set there (a time
-    limit, GPUs, a name) may be what the outer job was submitted with: gsched names them and leaves
-    them out; write such options on the command line.
+    and SBATCH_… variables, the numbers of its GPUs, its ranks and checkpoints. Kept are SLURM_CONF
+    and the like, and the defaults that say for whom, where and how you submit (SBATCH_ACCOUNT,
+    _QOS, _PARTITION, _RESERVATION, _WCKEY, _CLUSTERS, _EXPORT, _REQUEUE…). Other SBATCH_… that are
+    set there (a time limit, GPUs, a name) may be what the outer job was submitted with: gsched
+    names them and leaves them out; write such options on the command line.
 
     \b
     Example:
       gsched submit --gres=gpu:4 --time=3:00:00 train.sh --epochs 10
+      gsched submit -p gpu --gres=gpu:4 --gs-suggest train.sh
       gsched submit --gs-deadline 2026-12-07T09:00 --gs-wait 30 train.sh
+      gsched submit --gs-checkpoint=600 --gres=gpu:1 train.sh
+      gsched submit --gs-runtime ddp,launcher=torchrun -N2 --gres=gpu:8 train.py
       gsched submit --gs-none -p gpu train.sh
       gsched submit --gs-dry-run --wrap 'python train.py'
     """
     submission = prepare(
-        ctx.args, caller_environment(), read_open_file, int(time.time()), opts_out=_opts_out
+        ctx.args, caller_environment(), read_open_file, int(time.time()), settings=load_settings
     )
     for message in submission.warnings:
         warn(message)
     if submission.is_dry_run:
-        sys.stdout.write(dry_run_text(submission))
+        from gsched.app.dry_run import dry_run_text
+
+        text = dry_run_text(submission)
+        if not submission.is_wrapped:
+            sys.stdout.write(text)
+        elif sys.stdout is not None:  # byte for byte, whatever the locale: it is to be run
+            sys.stdout.buffer.write(os.fsencode(text))
         return 0
     return _run(submission)
 
 
 def _run(submission: Submission) -> int:
-    settings = None if submission.wait_s is None else load_settings()
+    listens = submission.wait_s is not None or submission.suggests
+    settings = load_settings() if listens else None
     if submission.piped is not None:
         offer_again(*submission.piped)
-    if settings is None or submission.wait_s is None:
+    if settings is None:
         become(submission.argv, submission.environ)
     from gsched.app.awaiting import submit_and_wait
 
-    return submit_and_wait(submission, submission.wait_s, settings, say)
-
-
-def _opts_out() -> bool:
-    """The standing wish of the configuration. Raises ConfigError."""
-    return load_settings().submit.opt_out
+    return submit_and_wait(submission, settings, say)

@@ -18,10 +18,24 @@ if TYPE_CHECKING:
 @click.argument("job", shell_complete=complete.jobs)
 @json_option
 def why(job: str, as_json: bool) -> None:
-    """Say why JOB waits, what is ahead of it and where its place in the order comes from.
+    """Say why JOB waits, what is ahead of it, when it should start and what would help.
 
     Says so when the job can never start. JOB is an id as squeue prints it: 48211, 48211_3,
     48211+1; that of an array or het job means all of its parts.
+
+    Where the gsched daemon forecasts, next to free is the running job that should make room next,
+    by its predicted run time; else next to end is the one whose limit ends it first. The expected
+    start is the median, with the interval in which the start should lie with the probability
+    given. It comes from the cluster simulated forward many times, with run times drawn from what
+    is predicted and with jobs still to come; Slurm's own estimate reckons with time limits and
+    without such jobs. Times are local; those of another day have its name or date; "now" is what is
+    no more than 60 seconds away, "overdue" an interval that has passed. What would help are single
+    changes, tried in the same simulations, the most helpful first: with fewer GPUs the run is taken
+    to last as long as before, and of a shorter limit it is said how likely it is long enough. A
+    change that helps by less than a minute, or a tenth of the wait, is left out, and so is a
+    partition that does not take the job or its account, QOS or groups. gsched changes nothing:
+    scontrol update does. The order goes by the mean of the predicted run time, which is above the
+    median where a run may become long.
 
     \b
     Example:
@@ -30,7 +44,8 @@ def why(job: str, as_json: bool) -> None:
     \b
     JSON:
       job, verdict, state, slurm_reason, headline, blocks, parts, lines, ahead, next_to_end,
-        slurm_start_time, gsched, dependencies, limits
+        slurm_start_time, expected_start, no_start, next_to_free, would_help, limit_advice,
+        gsched, dependencies, limits
       blocks[]: code, words, advice, params
       parts[]: job, state, slurm_reason, num_tasks
       lines[]: what, words, at
@@ -38,8 +53,19 @@ def why(job: str, as_json: bool) -> None:
       limits[]: owner, name, tres, limit, used, asked, hopeless
 
     verdict is never, held, waiting, running, suspended, completing, ended or unknown. The first
-    of blocks is what mainly holds the job back; a code slurm.X is Slurm's own reason X. status is
-    met, open, never or unknown. Memory is in bytes, times and TRES times time in seconds.
+    of blocks is what mainly holds the job back; a code slurm.X is Slurm's own reason X; of
+    requeue-delay, params has restarts, wait_s and until, when it ends. status is met, open, never
+    or unknown. Memory is in bytes, times and TRES times time in seconds.
+
+    expected_start has as_of, median, low and high (epoch seconds), coverage (of the interval),
+    calibrated_on (how many earlier forecasts have corrected it) and perhaps left_out (codes of what
+    it does not consider: licences, constraint, memory, reservation: of some of its nodes, to
+    come), or is null; no_start is then a code why: never, held, dependency,
+    unknown-nodes, reservation, array-limit, limits, shards, het-job, beyond-horizon, pending,
+    unavailable, off. next_to_free has job, nodes, median, low, high; each of would_help has kind
+    (gpus, partition or time-limit), option (for sbatch), value and start (median, low, high);
+    limit_advice, given from 20 similar jobs on, has time_limit_s, asked_s (the present limit) and
+    probability (that the run ends within it). gsched is the daemon's whole answer.
     """
     from gsched.app.why import explain_job
 
@@ -51,7 +77,7 @@ def why(job: str, as_json: bool) -> None:
         return
     for line in answer.lines:
         words = safe_text(_words(line))
-        print(words if not line.what else f"  {line.what:<15}{words}")
+        print(words if not line.what else f"  {line.what:<17}{words}")
 
 
 def _words(line: WhyLine) -> str:

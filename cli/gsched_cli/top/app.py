@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from gsched.app.queue import QueuedJob
+from gsched.app.queued_job import QueuedJob
 from gsched.app.watch import Look
 from gsched.errors import GschedError
 from gsched_cli.output import safe_text
@@ -64,7 +64,12 @@ class JobList(Widget):
 
     def render(self) -> Text:
         """The visible lines."""
-        columns = view.columns_for(self.size.width, any(job.rank for job in self.jobs))
+        columns = view.columns_for(
+            self.size.width,
+            has_ranks=any(job.rank for job in self.jobs),
+            has_forecasts=any(job.expected_start for job in self.jobs),
+            has_progress=any(job.progress for job in self.jobs),
+        )
         lowest = max(0, len(self.jobs) - self.page)
         self._top = min(max(self._top, self.cursor - self.page + 1), self.cursor, lowest)
         lines = [Text(view.headings(columns), Style(bold=True, reverse=True))]

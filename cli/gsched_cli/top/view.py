@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gsched.app.queue import QueuedJob
+from gsched.app.queued_job import QueuedJob
 from gsched.app.watch import Look
 from gsched_cli.output import cut, duration, local_time, padded, safe_text
 from gsched_cli.queue_columns import COLUMNS
@@ -16,10 +16,13 @@ from gsched_cli.tables import Column
 _NAMED = {column.name: column for column in COLUMNS}
 _WIDTHS = {
     "rank": 9, "jobid": 10, "partition": 9, "name": 12, "user": 8, "state": 9, "gpus": 4,
-    "predicted": 10, "time": 10, "why": 20,
+    "predicted": 10, "expected": 19, "progress": 8, "eta": 12, "time": 10, "why": 20,
 }  # fmt: skip
 """Columns in the order in which they stand, and the least width of each."""
-_FIRST_TO_GO = ("why", "partition", "predicted", "rank", "user", "time", "gpus", "name", "state")
+_FIRST_TO_GO = (
+    "why", "partition", "expected", "predicted", "rank", "eta", "user", "progress", "time", "gpus",
+    "name", "state",
+)  # fmt: skip
 _MAX_NAME = 28
 
 SORTS: tuple[tuple[str, Callable[[QueuedJob], Any]], ...] = (
@@ -42,7 +45,9 @@ s              next order               ?          this page
 Esc closes a page, or takes the text of / back.
 
 PREDICTED is the run time that gsched expects; RANK is the job's place
-in the order of the daemon. TIME is how long it waits, or runs.
+in the order of the daemon. EXPECTED_START is when gsched expects it to
+start, with its 80 % interval. PROGRESS and ETA are a training job's
+own word. TIME is how long a job waits, or runs.
 """
 
 
@@ -71,12 +76,18 @@ def _searched(job: QueuedJob) -> tuple[str, ...]:
     return (job.slurm_id, job.name, row.user, row.tenant, job.partition, row.state_text, row.qos)
 
 
-def columns_for(width: int, has_ranks: bool) -> list[tuple[Column[QueuedJob], int]]:
+def columns_for(
+    width: int, has_ranks: bool, has_forecasts: bool, has_progress: bool = False
+) -> list[tuple[Column[QueuedJob], int]]:
     """The columns that fit `width`, the less needed left out, and how wide each is.
 
-    Without ranks there are no predictions either, and no columns for them.
+    Without ranks there are no predictions either, and no columns for them; `has_forecasts`: some
+    jobs have an expected start, `has_progress`: some tell how far they are.
     """
-    names = [name for name in _WIDTHS if has_ranks or name not in ("rank", "predicted")]
+    absent = {"rank", "predicted"} if not has_ranks else set()
+    absent |= {"expected"} if not has_forecasts else set()
+    absent |= {"progress", "eta"} if not has_progress else set()
+    names = [name for name in _WIDTHS if name not in absent]
     for name in (name for name in _FIRST_TO_GO if name in names):
         if sum(_WIDTHS[n] + 1 for n in names) - 1 <= width:
             break
@@ -156,8 +167,10 @@ def details(job: QueuedJob, note: str) -> list[str]:
         shown = ", ".join(value) if isinstance(value, list) else str(value)
         if key.endswith("_time"):
             shown = local_time(value)
+        elif key.endswith("_per_s"):
+            shown = f"{value:,.0f} a second"
         elif key.endswith("_s"):
-            shown = duration(value)
+            shown = f"{value:.3g} s" if 0 < value < 1 else duration(value)
         lines.append(f"{key.removesuffix('_s').replace('_', ' '):<20} {safe_text(shown)}")
     lines.append(f"{'rank':<20} {job.rank_text}")
     return [*lines, "", safe_text(note)] if note else lines

@@ -12,6 +12,7 @@ from gsched.errors import GschedError
 from gsched.explain.dependency import Dependencies, JobStates, read_dependencies
 from gsched.explain.limits import LimitFact, QosOrder, limit_facts
 from gsched.explain.never import Ask, Block, Site, never_starts
+from gsched.explain.requeued import requeue_delay
 from gsched.explain.slurm_reasons import (
     NODES_UNAVAILABLE,
     SlurmReason,
@@ -34,7 +35,7 @@ _OVERRIDES = frozenset({"PartitionTimeLimit", "PartitionMaxNodes", "PartitionMin
 class Analysis:
     """`verdict` is ``never``, ``held`` or ``waiting``; the first of `blocks` is the main one.
 
-    `demand` is what each node must give to the job.
+    `ask` is what the job asks for, `site` what was looked at to see whether it can have it.
     """
 
     verdict: str
@@ -42,7 +43,8 @@ class Analysis:
     blocks: tuple[Block, ...]
     dependencies: Dependencies
     limits: tuple[LimitFact, ...]
-    demand: NodeDemand | None
+    ask: Ask
+    site: Site
 
 
 def analyse(live: LiveJob, now: int) -> Analysis:
@@ -55,15 +57,16 @@ def analyse(live: LiveJob, now: int) -> Analysis:
     dependencies = _dependencies(live)
     by_partition = _limits(live, reason, demand)
     limits = tuple(dict.fromkeys(fact for facts in by_partition for fact in facts))
+    ask, site = _ask(row, demand, detail), _site(live, reservations)
     block = (
         _never_by_dependency(reason, dependencies)
-        or never_starts(_ask(row, demand, detail), _site(live, reservations))
+        or never_starts(ask, site)
         or _never_by_limit(live, reason, by_partition)
     )
     if block is not None:
-        return Analysis("never", reason, (block,), dependencies, limits, demand)
+        return Analysis("never", reason, (block,), dependencies, limits, ask, site)
     ahead = _reservations_ahead(live, reservations or (), now)
-    main = _reason_block(reason, row)
+    main = _requeue_block(live) or _reason_block(reason, row)
     if reason.code in NODES_UNAVAILABLE:
         required = detail.required_nodes if detail else ""
         nodes = unavailable_nodes(row, required, cluster.nodes, reservations or (), now)
@@ -73,7 +76,17 @@ def analyse(live: LiveJob, now: int) -> Analysis:
         main = replace(main, advice="its --time-min fits: it starts by itself when there is room")
     blocks = (main, *_unusable_nodes(live), *ahead)
     verdict = "held" if is_held_job(row) else "waiting"
-    return Analysis(verdict, reason, blocks, dependencies, limits, demand)
+    return Analysis(verdict, reason, blocks, dependencies, limits, ask, site)
+
+
+def _requeue_block(live: LiveJob) -> Block | None:
+    """That it waits out the delay after a requeue, of which Slurm says the same as of --begin."""
+    delay = requeue_delay(live.row, live.cluster.config.requeue_wait_s)
+    if delay is None:
+        return None
+    params = {"reason": live.row.reason, "restarts": delay.restarts}
+    params |= {"wait_s": delay.wait_s, "until": delay.until}
+    return Block("requeue-delay", delay.words, "", params)
 
 
 def _reason_block(reason: SlurmReason, row: QueueRow) -> Block:

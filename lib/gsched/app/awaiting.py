@@ -1,4 +1,4 @@
-"""``gsched submit --gs-wait``: submit, then wait for gsched's answer about the new job."""
+"""``gsched submit --gs-wait`` and ``--gs-suggest``: submit, then hear gsched about the new job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from gsched.app.answers import await_answer
+from gsched.app.answers import await_answer, suggestions
 from gsched.app.queue_filter import own_name
 from gsched.app.signals import EndingSignal, ending_by_signals
 from gsched.app.submit import Submission
@@ -24,13 +24,13 @@ LOOK_S = 1.0
 _STDOUT = 1
 
 
-def submit_and_wait(
-    submission: Submission, wait_s: float, settings: Settings, say: Callable[[str], None]
-) -> int:
-    """Submit, wait at most `wait_s` seconds for the answer, tell it; the exit code.
+def submit_and_wait(submission: Submission, settings: Settings, say: Callable[[str], None]) -> int:
+    """Submit, then wait for the answer (``--gs-wait``), or for what gsched expects of the job
+    (``--gs-suggest``), and tell it; the exit code.
 
-    sbatch's own code when it fails; 0 accepted, 3 refused, 75 no answer in time, 128 and its number
-    when a signal ended the waiting. What sbatch prints goes to standard output as it comes.
+    sbatch's own code when it fails. After ``--gs-wait`` 0 accepted, 3 refused, 75 no answer in
+    time, 128 and its number when a signal ended the waiting; a suggestion alone never changes the
+    code. What sbatch prints goes to standard output as it comes.
     """
     output = _Tee()
     began = time.time()
@@ -41,9 +41,30 @@ def submit_and_wait(
         return code
     stdout = bytes(output.seen).decode("utf-8", "replace")
     job = Submitted.said(stdout, _owner(submission.as_user), began, time.time())
+    if submission.wait_s is None:
+        if job is not None:
+            _tell_suggestions(job, settings, say)
+        return 0
     if job is None:
         say("no answer of gsched: sbatch named no job")
         return EXIT_TRY_AGAIN
+    return _wait(job, submission, submission.wait_s, settings, say)
+
+
+def _tell_suggestions(job: Submitted, settings: Settings, say: Callable[[str], None]) -> None:
+    """A signal ends the waiting, and nothing else: the job is submitted, as sbatch has said."""
+    with suppress(KeyboardInterrupt, OSError), ending_by_signals():  # the terminal may be gone
+        for line in suggestions(settings, job):
+            say(line)
+
+
+def _wait(
+    job: Submitted,
+    submission: Submission,
+    wait_s: float,
+    settings: Settings,
+    say: Callable[[str], None],
+) -> int:
     try:
         with ending_by_signals():
             code = _tell_answer(job, submission, wait_s, settings, say)
@@ -77,7 +98,7 @@ def _tell_answer(
     say: Callable[[str], None],
 ) -> int:
     try:
-        answer = await_answer(settings, job, wait_s, submission.wants)
+        answer = await_answer(settings, job, wait_s, submission.wants, suggests=submission.suggests)
     except GschedError as error:
         say(error.message)
         if error.hint:

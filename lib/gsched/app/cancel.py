@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.app.named_job import named_jobs
 from gsched.app.named_states import named_states
 from gsched.app.queue_filter import user_name
-from gsched.app.wiring import slurm_client
+from gsched.app.saved_work import SavedWork, lines, saved_work
+from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import DataError, UsageError
 from gsched.jobscript.command_line import Kind, Word
@@ -42,15 +43,20 @@ class Target:
     unit: str
     row: QueueRow
     name: str
+    saved: SavedWork | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would be cancelled, or be sent `signal`; `unmatched` are ids that match no live job."""
+    """What would be cancelled, or be sent `signal`; `unmatched` are ids that match no live job.
+
+    `notes` tell what is saved of jobs that would be cancelled.
+    """
 
     targets: tuple[Target, ...]
     unmatched: tuple[str, ...]
     signal: str
+    notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Plain values with stable keys."""
@@ -64,6 +70,7 @@ class Preview:
                     "partition": ",".join(target.row.partitions),
                     "state": target.row.state_text,
                     "name": target.name,
+                    "checkpoints": target.saved.document() if target.saved else None,
                 }
                 for target in self.targets
             ],
@@ -81,18 +88,23 @@ def preview(settings: Settings, words: Sequence[Word]) -> Preview:
     if not ids and not tests:
         raise UsageError("no job named", "see `gsched cancel --help`")
     signal = next((w.value or "" for w in reversed(words) if w.name == "signal"), "")
-    listing = slurm_client(settings).queue(with_texts=True)
+    client = slurm_client(settings)
+    listing = client.queue(with_texts=True)
     live = []
     for row in listing.rows:
         name = listing.texts[row.raw_id].name if row.raw_id in listing.texts else ""
         if row.state is not JobState.COMPLETING and all(test(row, name) for test in tests):
             live.append(Target(row.slurm_id, row, name))
-    if not ids:
-        return Preview(tuple(map(_whole, live)), (), signal)
     matches = {job: list(_matching(job, live)) for job in ids}
-    targets = {target.unit: target for found in matches.values() for target in found}
+    named = {target.unit: target for found in matches.values() for target in found}
     unmatched = tuple(str(job) for job, found in matches.items() if not found)
-    return Preview(tuple(targets.values()), unmatched, signal)
+    targets = tuple(named.values()) if ids else tuple(map(_whole, live))
+    if signal:
+        return Preview(targets, unmatched, signal)
+    targets = tuple(replace(t, saved=saved_work(settings, t.row, now())) for t in targets)
+    saved = [(target.unit, target.saved) for target in targets if target.saved]
+    notes = lines(saved, client.config().kill_wait_s) if saved else ()
+    return Preview(targets, unmatched, "", tuple(notes))
 
 
 def _tests(words: Sequence[Word]) -> Iterator[Test]:

@@ -55,6 +55,30 @@ def qos() -> list[str]:
     return _quietly(lambda: _column("QOS")) + _quietly(lambda: _own_associations("qos"))
 
 
+def templates() -> list[tuple[str, str]]:
+    """Templates of job scripts, with what they are for."""
+    from gsched.app.jobscript_check import templates as listed
+    from gsched.config.loader import load
+
+    return _quietly(
+        lambda: [(one.name, one.template.help if one.template else "") for one in listed(load())]
+    )
+
+
+def template_keys(name: str) -> list[tuple[str, str]]:
+    """What may follow ``--gs-runtime NAME,``: keys with =, and their values where they are few."""
+    from gsched.app.jobscript_check import template
+    from gsched.config.loader import load
+
+    return _quietly(
+        lambda: [
+            (f"{key.name}={value}", key.help)
+            for key in template(load(), name).keys
+            for value in key.choices or (("yes", "no") if isinstance(key.default, bool) else ("",))
+        ]
+    )
+
+
 def _client() -> CommandClient:
     return CommandClient(TIMEOUT_S, asks_again=False)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsched.app.daemon_upkeep import Upkeep
+from gsched.daemon.forecast_facts import ForecastFacts
 from gsched.daemon.loop import DaemonLoop
 from gsched.daemon.metrics_gauges import Facts
 from gsched.errors import GschedError
@@ -17,6 +18,7 @@ def facts_of(
     history: History,
     refusals: Mapping[str, int],
     earlier_errors: int,
+    forecast: ForecastFacts | None,
 ) -> Facts:
     """The facts of this moment. `refusals`: by socket, how many got no answer so far;
     `earlier_errors` are those of the database before it was opened this time.
@@ -31,7 +33,7 @@ def facts_of(
         cluster=cluster,
         policy=parts.runner.policy.name,
         interval_s=loop.options.interval_s,
-        model_time=upkeep.model_time,
+        model=upkeep.model_facts,
         ingest_time=upkeep.ingest_time,
         open_changes=open_changes,
         fence=parts.board.now.fence,
@@ -40,5 +42,6 @@ def facts_of(
         control_refusals=refusals.get("control", 0),
         database_errors=earlier_errors + history.errors,
         upkeep_failures=dict(upkeep.failures),
-        truths=upkeep.truths,
+        truths=upkeep.model.truths,
+        forecast=forecast,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,23 @@ def looks_every_s(status: dict[str, Any] | None, at: int) -> float | None:
     return None if silent_s(status, at) else float(status["interval_s"])
 
 
+def _private_words(has_some: bool) -> str:
+    """Where jobs are hidden; root, who sees them in squeue, is told how to see the rest."""
+    if has_some:
+        words = "predictions of your own jobs alone: the gsched daemon tells you of no others here"
+    else:
+        words = "no predictions: this cluster hides users' jobs from each other (PrivateData)"
+    if os.geteuid() == 0:
+        words += "; as their owner (sudo -u USER), with daemon.query_address set, you see theirs"
+    return words
+
+
 def note_about(status: dict[str, Any] | None, at: int) -> str:
     """What a reader of the queue must know of the daemon at the time `at`; "" when all is well."""
     if status is None:
         return NO_DAEMON
-    if status.get("private") and status.get("jobs"):
-        return "predictions of your own jobs alone: the gsched daemon tells you of no others here"
     if status.get("private"):
-        return "no predictions: this cluster hides users' jobs from each other (PrivateData)"
+        return _private_words(bool(status.get("jobs")))
     if age_s := silent_s(status, at):
         return f"predictions are {age_s:.0f} s old: the gsched daemon does not run, or fails"
     if not status.get("acting"):

@@ -5,75 +5,53 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
+from gsched.app.daemon_model import DaemonModel, NoPredictor, mark_of, warn_without_model
 from gsched.app.ingest import ingest
-from gsched.app.training import train
 from gsched.config.settings import Settings
 from gsched.daemon.loop import ReplacedError
+from gsched.daemon.model_facts import ModelFacts
+from gsched.daemon.situation import Board
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.ports import Predictor
-from gsched.errors import DataError, GschedError, UnavailableError
-from gsched.model.job import JobView, Prediction
-from gsched.model.prediction_truth import PredictionTruth
-from gsched.model.times import DAY_S
-from gsched.policy.registry import load_scoped
-from gsched.predict.estimators import load_estimator
+from gsched.errors import ConfigError, DataError, GschedError, UnavailableError
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import SlurmConfig
-from gsched_sql import History
 
 log = logging.getLogger("gsched.daemon")
 
 _EVENTS_INTERVAL_S = 600
 """So often the daemon asks slurmdbd which nodes were down: its rounds do not need it."""
 
-_TRUTH_DAYS = 7
-"""Predictions made in so many days are compared with what came true."""
-
-
-class NoPredictor:
-    """Stands in until there is a model: predicts nothing, so that no job is moved."""
-
-    model_id = ""
-
-    def predict(self, jobs: Sequence[JobView], now: int) -> list[Prediction | None]:
-        """None for every job."""
-        del now
-        return [None] * len(jobs)
-
 
 class Upkeep:
     """Keeps history and model up to date. Whatever fails is said, and the last good state stays.
 
     `failures` counts what has failed, by step; `ingest_time` is when (epoch) the history last took
-    in what had ended, `truths` how good the predictions of the last days were, at the last fit.
+    in what had ended, `model_facts` what is told of the model.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        model: DaemonModel,
         client: SlurmClient,
-        history: History,
         backend: SlurmBackend,
         alive: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
+        board: Board,
     ) -> None:
-        """`alive` is called while something long goes on."""
+        """`alive` is called while something long goes on; `board` is told of the model."""
         self.failures: Counter[str] = Counter({"ingest": 0, "model": 0})
         self.ingest_time: int | None = None
-        self.truths: Sequence[PredictionTruth] = ()
-        self._settings = settings
+        self.model = model
+        self.model_facts = ModelFacts()
         self._client = client
-        self._history = history
         self._backend = backend
         self._alive = alive
-        self._monotonic = monotonic
+        self._board = board
         self._problems: dict[str, str] = {}
-        self._database_mark = _mark_of_database(settings)
-        self._model_mark = _mark(settings.model_file)
-        self._next_fit = self._fit_after()
+        self._database_mark = _mark_of_database(model.settings)
         self._fresh: Predictor | None = None
 
     def first_predictor(self) -> Predictor:
@@ -81,44 +59,56 @@ class Upkeep:
         is moved.
         """
         try:
-            predictor = predictor_for(self._settings)
-        except DataError as e:
-            if self._settings.predict.estimator != "model":
+            return self.model.first()
+        except (DataError, ConfigError) as e:
+            if self.model.settings.predict.estimator != "model":
                 raise
             self._failed("model", e)
             return NoPredictor()
-        _warn_without_model(self._settings)
-        return predictor
-
-    @property
-    def model_time(self) -> float | None:
-        """When (epoch) the model in use was written; None without one."""
-        return None if self._model_mark is None else self._model_mark[1] / 1e9
 
     def configure(self, settings: Settings) -> None:
         """Follow other settings from now on.
 
         Raises ConfigError or DataError when its predictor cannot be loaded; nothing changes then.
         """
-        mark = _mark(settings.model_file)
-        if settings.predict != self._settings.predict or settings.predict.estimator != "model":
-            self._fresh = predictor_for(settings)
-            self._model_mark = mark
-        if settings.daemon != self._settings.daemon:
-            _warn_without_model(settings)
-        self._settings = settings
-        self._next_fit = self._fit_after()
+        before = self.model.settings
+        self._fresh = self.model.configure(settings) or self._fresh
+        if settings.daemon != before.daemon:
+            warn_without_model(settings)
 
     def before(self, config: SlurmConfig) -> Predictor | None:
         """A new predictor when there is one, else None."""
         self._take_in(config)
+        model = self.model
+        for name, step in (
+            ("refit", model.refit_if_due),
+            ("model", self._renew),
+            ("learning", model.learn),
+            ("pin", model.read_pin),
+        ):
+            try:
+                step()
+            except GschedError as e:  # what can be done without it is done
+                self._failed("model", e, name)
+            else:
+                self._problems.pop(name, None)
+        self._tell()
         fresh, self._fresh = self._fresh, None
-        return fresh or self._new_predictor()
+        return fresh
+
+    def _renew(self) -> None:
+        self._fresh = self.model.renewed(self._alive) or self._fresh
+
+    def _tell(self) -> None:
+        problems = dict(self.model.problems)
+        problems |= {what: self._problems[what] for what in _LASTING if what in self._problems}
+        self.model_facts = self.model.facts("; ".join(problems.values()))
+        self._board.post(model=self.model_facts.document())
 
     def after(self) -> None:
         """Give the history what the round has seen of the queue."""
         try:
-            self._history.ingest(self._backend.sightings(), source_key=None)
+            self.model.history.ingest(self._backend.sightings(), source_key=None)
         except GschedError as e:
             self._failed("ingest", e)
         else:
@@ -128,7 +118,7 @@ class Upkeep:
         """Raise ReplacedError or UnavailableError when the history database is no longer the one
         that was opened: what a round would journal now, `clear` could never find.
         """
-        mark = _mark_of_database(self._settings)
+        mark = _mark_of_database(self.model.settings)
         if mark == self._database_mark:
             return
         if mark is None:
@@ -141,11 +131,12 @@ class Upkeep:
         )
 
     def _take_in(self, config: SlurmConfig) -> None:
+        began = self.model.clock()
         try:
             ingest(
-                self._settings,
+                self.model.settings,
                 self._client,
-                self._history,
+                self.model.history,
                 events_interval_s=_EVENTS_INTERVAL_S,
                 queue=False,
                 config=config,
@@ -155,84 +146,26 @@ class Upkeep:
             self._failed("ingest", e)
         else:
             self.ingest_time = int(time.time())
+            self.model.told_until = began
             self._problems.pop("ingest", None)
 
-    def _new_predictor(self) -> Predictor | None:
-        if self._settings.predict.estimator != "model":
-            return None
-        try:
-            self._refit_if_due()
-            mark = _mark(self._settings.model_file)
-            if mark == self._model_mark:
-                return None
-            if mark is None:
-                raise DataError(f"{self._settings.model_file} is gone: the last model stays in use")
-            # noted first: a file that cannot be read is read again when it is another one
-            self._model_mark = mark
-            fresh = predictor_for(self._settings)
-        except GschedError as e:
-            self._failed("model", e)
-            return None
-        self._problems.pop("model", None)
-        log.info("new model %s", fresh.model_id)
-        return fresh
-
-    def _refit_if_due(self) -> None:
-        if self._next_fit is None or self._monotonic() < self._next_fit:
-            return
-        self._next_fit = self._fit_after()
-        self._alive()
-        try:
-            train(self._settings, self._history)
-        except DataError as e:
-            log.info("no new model: %s", e.message)
-        self._alive()
-        since = int(time.time()) - _TRUTH_DAYS * DAY_S
-        self.truths = self._history.prediction_truth(self._backend.cluster, since)
-        self._alive()
-
-    def _fit_after(self) -> float | None:
-        """When the next fit is due, one interval from now; None for never."""
-        interval_s = self._settings.predict.retrain_interval_s
-        return self._monotonic() + interval_s if interval_s > 0 else None
-
-    def _failed(self, step: str, error: GschedError) -> None:
-        """Count it; the log has each new reason once."""
+    def _failed(self, step: str, error: GschedError, place: str = "") -> None:
+        """Count it; the log has each new reason (at a `place` of the step) once."""
         self.failures[step] += 1
-        if self._problems.get(step) != error.message:
+        place = place or step
+        if self._problems.get(place) != error.message:
             log.warning("%s not brought up to date: %s", _WHAT[step], error.message)
-        self._problems[step] = error.message
+        self._problems[place] = error.message
 
 
+_LASTING = ("learning", "pin")
+"""These steps fail in each round until what is wrong is mended."""
 _WHAT = {"ingest": "history", "model": "model"}
-
-
-def predictor_for(settings: Settings) -> Predictor:
-    """The configured estimator; without a trained model one that predicts nothing."""
-    if settings.predict.estimator == "model" and _mark(settings.model_file) is None:
-        return NoPredictor()
-    return load_estimator(settings)
-
-
-def _warn_without_model(settings: Settings) -> None:
-    if settings.predict.estimator != "model" or _mark(settings.model_file) is not None:
-        return
-    daemon = settings.daemon
-    if load_scoped(daemon.policy, daemon.policy_scope, daemon.knobs).needs_prediction:
-        log.warning("no model yet, so no job is ranked: run `gsched predict train`")
 
 
 def _mark_of_database(settings: Settings) -> int | None:
     """Inode of an SQLite file; None for a server."""
     if not settings.database_url.startswith("sqlite:///"):
         return None
-    found = _mark(Path(settings.database_url.removeprefix("sqlite:///")))
+    found = mark_of(Path(settings.database_url.removeprefix("sqlite:///")))
     return found[0] if found else None
-
-
-def _mark(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns)

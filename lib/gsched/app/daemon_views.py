@@ -102,7 +102,8 @@ def _in_order(result: RoundResult) -> list[JobView]:
 _TOLD_LIVE = (
     "pid", "mode", "why", "started_at", "uptime_s", "policy", "interval_s", "last_round_s",
     "timings_s", "summary", "next_round_at", "failures", "problem", "last_errors", "fence",
-    "config_read_at", "config_in_force", "config_problem", "needs_restart", "listeners",
+    "config_read_at", "config_in_force", "config_problem", "needs_restart", "listeners", "model",
+    "forecast",
 )  # fmt: skip
 """What the daemon itself says of itself, see ``gsched.daemon.situation``."""
 

@@ -43,6 +43,11 @@ def ended_words(jobs: tuple[HistoryJob, ...]) -> list[str]:
 
 def _ended(job: HistoryJob) -> str:
     last = job.attempts[-1]
+    if not last.state.is_terminal:
+        return (
+            f'{job.key.slurm_id} "{job.name or ""}": the history knows it as {job.state_text}, and '
+            "Slurm's queue does not show it here: it is hidden (PrivateData), or has ended since"
+        )
     code = None
     never_ran = last.state.is_terminal and last.start_time is None
     if last.exit_code is not None and not never_ran:

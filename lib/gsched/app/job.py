@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from gsched.app.array_part import means, part_of
 from gsched.app.named_job import named_job
-from gsched.app.queue import QueuedJob, QueueView, view_queue
+from gsched.app.queue import QueueView, view_queue
+from gsched.app.queued_job import QueuedJob
 from gsched.app.wiring import slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import UsageError

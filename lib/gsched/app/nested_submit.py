@@ -3,7 +3,9 @@
 sbatch hands its whole environment on. Inside a job that holds the outer job's id, size, nodes and
 CPU binding (``SLURM_…``), which srun obeys in the inner job; and ``SBATCH_…`` variables with which
 the outer job was submitted would be options of the inner one. Who is charged, where and how a
-user's jobs are submitted are habits, set in a shell's start-up file: those are kept.
+user's jobs are submitted are habits, set in a shell's start-up file: those are kept. What a
+launcher of ranks, and gsched itself, tell a process of its place in the outer job goes as well: its
+checkpoints' folder would be the inner job's too.
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ _GPU_VARIABLES = frozenset(
 )
 """Set by Slurm where a job has GPUs: the numbers of GPUs that the inner job does not have."""
 
+_BY_GSCHED = frozenset({
+    "GSCHED_ATTEMPT", "GSCHED_CHECKPOINT_DIR", "GSCHED_CHECKPOINT_EVERY_S", "GSCHED_CKPT_WRITER",
+    "GSCHED_EVAL_CHECKPOINT", "GSCHED_GRACE_S", "GSCHED_NEXT_TASK_EPILOG",
+    "GSCHED_NEXT_TASK_PROLOG", "GSCHED_OF_JOB", "GSCHED_PHASE", "GSCHED_PROLOG_DONE",
+    "GSCHED_PYTHON", "GSCHED_RANKS", "GSCHED_SAMPLED_NODE", "GSCHED_SCRIPT", "GSCHED_STOPPED_MARK",
+})  # fmt: skip
+"""Set by gsched.launch for one job; GSCHED_HEARTBEAT_DIR is the site's."""
+
 
 def without_outer_job(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """`environ` without what belongs to the job that this process runs in, if it does.
@@ -50,5 +60,8 @@ def without_outer_job(environ: Mapping[str, str]) -> tuple[dict[str, str], list[
         for name in scrubbed
         if name.startswith("SBATCH_") and not name.startswith(_SET_BY_SLURM)
     )
-    kept = {name: value for name, value in environ.items() if name not in scrubbed}
+    scrubbed |= _BY_GSCHED
+    from gsched.launch.environment import scrubbed as without_ranks
+
+    kept, _ = without_ranks({n: value for n, value in environ.items() if n not in scrubbed})
     return kept, users_own

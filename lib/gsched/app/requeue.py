@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.app.named_job import named_job
 from gsched.app.queue_filter import own_name
-from gsched.app.wiring import slurm_client
+from gsched.app.saved_work import SavedWork, lines, saved_work
+from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import EXIT_REFUSED, GschedError, PermissionDeniedError, UsageError
 from gsched.model.job import JobState
@@ -30,13 +31,14 @@ class Unit:
     slurm_id: str
     row: QueueRow
     num_components: int = 1
+    saved: SavedWork | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RequeuePlan:
-    """What a requeue will touch. `notes` tell how many tasks of an array that is.
+    """What a requeue will touch. `notes` tell how many tasks that is, and what is saved.
 
-    `eligible_in_s`: so soon Slurm may start a requeued job again at the earliest.
+    `eligible_in_s`: so soon after its end Slurm may start a requeued job again at the earliest.
     """
 
     units: tuple[Unit, ...]
@@ -69,7 +71,9 @@ def plan_requeue(settings: Settings, jobs: Sequence[str], *, hold: bool) -> Requ
     refusals += _foreign(client, config, list(units.values()))
     if refusals:
         raise _together(refusals)
-    return RequeuePlan(tuple(units.values()), tuple(notes), config.requeue_wait_s, hold)
+    planned = tuple(replace(u, saved=saved_work(settings, u.row, now())) for u in units.values())
+    notes += lines(((unit.slurm_id, unit.saved) for unit in planned), config.kill_wait_s)
+    return RequeuePlan(planned, tuple(notes), config.requeue_wait_s, hold)
 
 
 def requeue(settings: Settings, plan: RequeuePlan) -> dict[str, Any]:
@@ -98,6 +102,7 @@ def document(plan: RequeuePlan, errors: dict[str, str] | None) -> dict[str, Any]
                 "user": unit.row.user,
                 "state": unit.row.state_text,
                 "components": unit.num_components,
+                "checkpoints": unit.saved.document() if unit.saved else None,
                 "requeued": errors is not None and not errors[unit.slurm_id],
                 "error": (errors or {}).get(unit.slurm_id, ""),
             }

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gsched.app.daemon_facts import facts_of
+from gsched.app.daemon_forecasts import Forecasts, RoundsForesight
 from gsched.app.daemon_lead import ClusterLead, leading
 from gsched.app.daemon_leases import Leases
+from gsched.app.daemon_model import DaemonModel
 from gsched.app.daemon_parts import Live, fault_hook, live_parts, new_round_id
 from gsched.app.daemon_reload import Configuration
 from gsched.app.daemon_rights import require_privilege, scale_to_act
 from gsched.app.daemon_upkeep import Upkeep
 from gsched.app.daemon_views import local_audit_rows
+from gsched.app.refit import Refit
 from gsched.app.wiring import now, open_history
 from gsched.config.settings import DaemonSettings, Settings
 from gsched.daemon.asker_rights import QUESTION_LIMIT_S, AskerRights
@@ -27,7 +30,7 @@ from gsched.daemon.control_server import ControlServer
 from gsched.daemon.gate import Gate, Mode
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts
+from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts, NoForesight
 from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.notify import Notifier
@@ -244,20 +247,28 @@ class _Process:
                 fence=lead.fence, policy=policy.name, why="", config_read_at=now(),
                 mode=Mode.ACT if self.acting else Mode.OBSERVE,
             )  # fmt: skip
-            loop = _Assembly(self, history, live, lead, policy).loop()
+            refit = Refit() if self.listeners else None  # a single round waits for none
+            if refit is not None:
+                open_parts.callback(refit.end)
+            forecasts = Forecasts(settings, live.backend.cluster) if self.listeners else None
+            loop = _Assembly(self, history, live, lead, policy, refit, forecasts).loop()
+            if forecasts is not None:
+                open_parts.enter_context(forecasts.running())
             open_parts.callback(setattr, self.configuration, "apply", lambda _: None)
-            open_parts.enter_context(self._asked(loop, live))
+            open_parts.enter_context(self._asked(loop, live, forecasts))
             yield loop
 
     @contextmanager
-    def _asked(self, loop: DaemonLoop, live: Live) -> Iterator[None]:
+    def _asked(self, loop: DaemonLoop, live: Live, forecasts: Forecasts | None) -> Iterator[None]:
         """Answer on the query socket during the block, when a service has one configured."""
         address = self.settings.daemon.query_listen
-        if not address or "control" not in self.servers:
+        if not address or forecasts is None:
             yield
             return
         munge = munge_of(live.config, os.environ)
-        server = QueryServer(munge, self.rights, lambda: loop.bulletin, self.wishes.hurry)
+        server = QueryServer(
+            munge, self.rights, lambda: loop.bulletin, self.wishes.hurry, forecasts
+        )
         self.servers["query"] = server
         kept = KeptListener("query socket", lambda: server.listening(address))
         self.listeners["query"] = kept
@@ -277,12 +288,15 @@ class _Assembly:
     live: Live
     lead: ClusterLead
     policy: Policy
+    refit: Refit | None
+    forecasts: Forecasts | None
 
     def loop(self) -> DaemonLoop:
         process, live, settings = self.process, self.live, self.process.settings
-        upkeep = Upkeep(
-            settings, live.client, self.history, live.backend, process.notifier.alive
+        model = DaemonModel(
+            settings, self.history, live.backend.cluster, now, refit=self.refit
         )  # marks the model before it is read
+        upkeep = Upkeep(model, live.client, live.backend, process.notifier.alive, process.board)
         gate = Gate(process.acting, settings.daemon, process.state_dir)
         journal = self.history.journal(self.lead.fence)
         runner = RoundRunner(
@@ -328,9 +342,17 @@ class _Assembly:
             notifier=process.notifier,
             metrics=process.metrics,
             facts=lambda: facts_of(
-                loop, upkeep, self.history, process.refusals(), process.database_errors
+                loop,
+                upkeep,
+                self.history,
+                process.refusals(),
+                process.database_errors,
+                self.forecasts.facts if self.forecasts else None,
             ),
             listeners=process.listeners,
+            foresight=NoForesight()
+            if self.forecasts is None
+            else RoundsForesight(self.forecasts, live.backend, runner, journal, process.board),
         )
         loop = DaemonLoop(parts, process.options())
         process.configuration.apply = self._follower(loop, upkeep, gate)
@@ -355,6 +377,8 @@ class _Assembly:
             scale_to_act(self.live.client, config, settings.daemon, self.process.acting)
             Gate(self.process.acting, settings.daemon, self.process.state_dir)
             upkeep.configure(settings)
+            if self.forecasts is not None:
+                self.forecasts.configure(settings)
             gate.configure(settings.daemon)
             self._configure(config, settings.daemon)
             loop.parts.runner.policy = policy

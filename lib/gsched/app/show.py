@@ -10,10 +10,12 @@ from gsched.app.job import LiveJob, find_parts
 from gsched.app.named_job import named_job
 from gsched.app.past_sources import Found, find_jobs
 from gsched.app.requests import captured_requests
+from gsched.app.told_attempts import told_attempts
+from gsched.app.told_progress import told_by
 from gsched.app.why import num_tasks
 from gsched.app.wiring import has_history, now
 from gsched.config.settings import Settings
-from gsched.errors import GschedError, UsageError
+from gsched.errors import DataError, GschedError, UsageError
 from gsched.model.exitcode import ExitCode
 from gsched.model.job import JobState, finite_limit_s
 from gsched.model.jobid import JobId
@@ -26,9 +28,12 @@ MAX_PAST = 200
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The answer as JSON, and whether the job has no time limit, which JSON does not tell."""
+    """The answer as JSON, when it was given, and what JSON does not tell: whether the job has no
+    time limit.
+    """
 
     document: dict[str, Any]
+    at: int
     is_unlimited: bool
 
 
@@ -51,17 +56,47 @@ def show_job(settings: Settings, job: str) -> Shown:
         )
     live = next((p for p in parts if p.row.state is JobState.PENDING), parts[0] if parts else None)
     limit_s = live.row.time_limit_s if live else found.jobs[0].time_limit_s if found else None
+    told = _told(settings, parts, found)
     document = {
         "job": parts[0].line.slurm_id if len(parts) == 1 else job,
         "slurm": _slurm_facts(live) if live else None,
         "parts": [_part(part) for part in parts],
         "gsched": (live.line.answer or None) if live else None,
+        **told,
         "history_source": found.source if found else None,
         "history": [history_document(past) for past in found.jobs] if found else [],
         "history_note": note,
         "requests": _requests(settings, wanted, live, found),
     }
-    return Shown(document, is_unlimited=limit_s is not None and finite_limit_s(limit_s) is None)
+    is_unlimited = limit_s is not None and finite_limit_s(limit_s) is None
+    return Shown(document, now(), is_unlimited)
+
+
+def _told(settings: Settings, parts: Sequence[LiveJob], found: Found | None) -> dict[str, Any]:
+    """What the job itself tells of its progress, attempts and GPUs, and what is not believed of it.
+
+    Of an array nothing: each of its tasks tells its own. A het job speaks for all its components.
+    """
+    nothing: dict[str, Any] = {"progress": None, "attempts": [], "gpus": [], "progress_note": ""}
+    rows, past = [part.row for part in parts], found.jobs if found else ()
+    tasks = {row.array_task for row in rows} or {job.key.array_task for job in past}
+    if len(tasks) != 1 or any(row.is_unsplit_array for row in rows):
+        return nothing
+    job, notes = rows[0] if rows else past[0], []
+    progress = None
+    try:
+        progress = told_by(settings, job, now())
+    except DataError as e:
+        notes.append(f"what the job tells of its progress is not believed: {e.message}")
+    attempts, gpus, doubt = told_attempts(settings, job)
+    if doubt:
+        notes.append(f"what the job tells of its attempts is not believed: {doubt}")
+    return {
+        "progress": progress.document() if progress else None,
+        "attempts": attempts,
+        "gpus": gpus,
+        "progress_note": "; ".join(notes),
+    }
 
 
 def _part(live: LiveJob) -> dict[str, Any]:

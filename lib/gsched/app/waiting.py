@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsched.app.asks import ask_words, free_words
 from gsched.app.job import LiveJob
 from gsched.app.queue_filter import own_name
-from gsched.explain.policy_reasons import policy_reason, prediction_words
+from gsched.explain.policy_reasons import caution_words, policy_reason, prediction_words
+from gsched.explain.requeued import requeue_delay
 from gsched.explain.slurm_reasons import explain_reason, is_held, never_starts_there
 from gsched.explain.words import count
 from gsched.model.job import JobState, finite_limit_s
 from gsched.slurm.parse_limits import NodeDemand
 from gsched.slurm.records import QueueRow
+
+if TYPE_CHECKING:
+    from gsched.app.expected import Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +32,20 @@ class WhyLine:
     at: int | None = None
 
 
-def waiting_lines(live: LiveJob, demand: NodeDemand | None) -> list[WhyLine]:
+def waiting_lines(live: LiveJob, demand: NodeDemand | None, expected: Expected) -> list[WhyLine]:
     """The lines about a job that waits and can start; `demand` is what each node must give."""
     row = live.row
     lines = [WhyLine("asks for", f"{ask_words(live)}; {free_words(live, demand)}")]
     if not is_held_job(row):  # a held job is behind nobody, and waits for nobody's end
         lines.append(WhyLine("ahead of it", _ahead_words(ahead_of(live))))
-        lines += _next_to_end(live)
-    if row.start_time:
-        if row.reason == "BeginTime":
-            lines.append(WhyLine("not before", "its earliest start", at=row.start_time))
-        else:
-            lines.append(WhyLine("Slurm expects", "reckons with time limits", at=row.start_time))
+        lines += expected.next_free_lines() or _next_to_end(live)
+    slurm_start = row.start_time or None
+    if slurm_start and row.reason == "BeginTime":
+        delay = requeue_delay(row, live.cluster.config.requeue_wait_s)
+        words = delay.end_words(live.line.at) if delay else "its earliest start"
+        lines.append(WhyLine("not before", words, at=slurm_start))
+        slurm_start = None
+    lines += expected.start_lines(slurm_start) + expected.help_lines()
     return lines + order_lines(live)
 
 
@@ -82,7 +88,8 @@ def _hides_jobs(live: LiveJob) -> bool:
     """Whether others' jobs are hidden from the caller, so that nothing can be said of them."""
     if "jobs" not in live.cluster.config.get("PrivateData").split(","):
         return False
-    return {row.user for row in live.cluster.rows} <= {own_name()}
+    own = own_name()
+    return own != "root" and {row.user for row in live.cluster.rows} <= {own}
 
 
 def ahead_of(live: LiveJob) -> Ahead | None:
@@ -104,12 +111,12 @@ def ahead_of(live: LiveJob) -> Ahead | None:
         and (-line.row.priority, line.raw_id) < mine
         and set(line.row.partitions) & set(live.row.partitions)
     ]
-    known = [line for line in ahead if line.predicted_duration_s is not None]
+    known = [line for line in ahead if line.mean_duration_s is not None]
     return Ahead(
         num_jobs=len(ahead),
         num_own=sum(1 for line in ahead if line.row.user == live.row.user),
         num_unpredicted=len(ahead) - len(known),
-        gpu_time_s=sum(line.row.num_gpus * (line.predicted_duration_s or 0.0) for line in known),
+        gpu_time_s=sum(line.row.num_gpus * (line.mean_duration_s or 0.0) for line in known),
     )
 
 
@@ -169,6 +176,8 @@ def order_lines(live: LiveJob) -> list[WhyLine]:
         lines.append(WhyLine("order", place + text))
     if answer.get("duration_s"):
         lines.append(WhyLine("predicted", prediction_words(answer["duration_s"])))
+        if words := caution_words(answer["duration_s"]):
+            lines.append(WhyLine("caution", words))
     if live.priority:
         foreign = (answer.get("excluded") or {}).get("code") == "foreign-site-factor"
         name = "SiteFactor (another hand's)" if foreign else "gsched"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from gsched.app.queue import QueueView, chosen, view_listing
 from gsched.app.queue_filter import QueueFilter
+from gsched.app.told_progress import with_progress
 from gsched.app.wiring import slurm_client
 from gsched.config.settings import Settings
 from gsched.model.cluster import NodeView
@@ -52,7 +53,7 @@ class QueueWatch:
             all_partitions=self._wanted.all_partitions,
         )
         view = view_listing(self._settings, listing, self._cluster)
-        jobs = tuple(chosen(view.jobs, self._takes, self._ids))
+        jobs = tuple(with_progress(self._settings, chosen(view.jobs, self._takes, self._ids)))
         return Look(replace(view, jobs=jobs), count_nodes(self._client.nodes()))
 
 

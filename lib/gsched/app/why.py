@@ -9,15 +9,18 @@ from typing import Any
 
 from gsched.app.analysis import Analysis, analyse
 from gsched.app.ended import ended_words, known_past
+from gsched.app.expected import Expected
 from gsched.app.job import LiveJob, find_parts
 from gsched.app.waiting import WhyLine, ahead_of, next_to_end, waiting_lines
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.explain.never import Block
+from gsched.explain.requeued import is_ending_to_start_again
 from gsched.explain.slurm_reasons import explain_reason
-from gsched.explain.words import count
+from gsched.explain.words import count, short_time
 from gsched.model.exitcode import ExitCode
 from gsched.model.job import JobState, finite_limit_s
+from gsched.slurm.records import QueueRow
 
 _VERDICTS = {
     JobState.RUNNING: "running",
@@ -25,13 +28,16 @@ _VERDICTS = {
     JobState.COMPLETING: "completing",
     JobState.UNKNOWN: "unknown",
 }
+_EARLY_S = 5.0
+"""An end that lies so much before start and time limit together is another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
     """The whole answer. `parts` are the rows of an array or het job, one of a plain job.
 
-    `analysis` is that of the waiting part that was looked at (`live`), None when none waits.
+    `analysis` and `expected` (the forecast) are those of the waiting part that was looked at
+    (`live`), None when none waits.
     """
 
     job: str
@@ -40,6 +46,7 @@ class Why:
     parts: tuple[LiveJob, ...] = ()
     live: LiveJob | None = None
     analysis: Analysis | None = None
+    expected: Expected | None = None
 
     def document(self) -> dict[str, Any]:
         """As JSON; times epoch seconds."""
@@ -60,6 +67,7 @@ class Why:
             if following is None
             else {"job": following.slurm_id, "end_time": following.end_time},
             "slurm_start_time": live.row.start_time if live and analysis else None,
+            **(self.expected or Expected(now())).document(),
             "gsched": (live.line.answer or None) if live else None,
             "dependencies": (
                 [d.document() for d in analysis.dependencies.items] if analysis else []
@@ -87,7 +95,8 @@ def explain_job(settings: Settings, job: str) -> Why:
     if not parts:
         past = known_past(settings, job)
         lines = [WhyLine("", words) for words in ended_words(past)]
-        return Why(past[0].key.slurm_id if len(past) == 1 else job, "ended", tuple(lines))
+        verdict = "ended" if all(one.attempts[-1].state.is_terminal for one in past) else "unknown"
+        return Why(past[0].key.slurm_id if len(past) == 1 else job, verdict, tuple(lines))
     waiting = [part for part in parts if part.row.state is JobState.PENDING]
     if len(parts) == 1:
         return _one(parts[0])
@@ -100,12 +109,16 @@ def _one(live: LiveJob) -> Why:
         verdict = "ended" if is_over else _VERDICTS.get(live.row.state, "unknown")
         return Why(live.line.slurm_id, verdict, tuple(_not_waiting(live)), (live,), live)
     analysis = analyse(live, now())
-    lines = _analysis_lines(live, analysis)
-    return Why(live.line.slurm_id, analysis.verdict, tuple(lines), (live,), live, analysis)
+    expected = Expected.of(live, analysis)
+    lines = _analysis_lines(live, analysis, expected)
+    verdict = analysis.verdict
+    return Why(live.line.slurm_id, verdict, tuple(lines), (live,), live, analysis, expected)
 
 
 def _not_waiting(live: LiveJob) -> list[WhyLine]:
     row, state = live.row, live.row.state
+    if is_ending_to_start_again(row, live.line.at):
+        return _ending_to_start_again(live)
     lines = [WhyLine("", f"{live.line.slurm_id} does not wait: it is {row.state_text}")]
     if row.node_list:
         lines.append(WhyLine("nodes", row.node_list))
@@ -115,10 +128,33 @@ def _not_waiting(live: LiveJob) -> list[WhyLine]:
         if finite_limit_s(row.time_limit_s) is None:
             lines.append(WhyLine("ends", "by itself: its time limit is UNLIMITED, or unknown"))
         else:
-            lines.append(WhyLine("ends", "at the latest: its time limit", at=row.end_time))
+            lines.append(WhyLine("ends", _latest_end_words(row), at=row.end_time))
     if state.is_terminal and row.end_time:
         lines.append(WhyLine("ended", _exit_words(live), at=row.end_time))
     return lines
+
+
+def _latest_end_words(row: QueueRow) -> str:
+    """By slurm.conf(5), GraceTime: a job that is chosen for preemption gets an earlier end."""
+    limit_s = finite_limit_s(row.time_limit_s)
+    early_s = 0.0
+    if limit_s is not None and row.start_time and row.end_time:
+        early_s = row.start_time + limit_s - row.end_time
+    if early_s > _EARLY_S:
+        return "at the latest: before its time limit, as Slurm ends a job that it preempts"
+    return "at the latest: its time limit"
+
+
+def _ending_to_start_again(live: LiveJob) -> list[WhyLine]:
+    wait = short_time(live.cluster.config.requeue_wait_s)
+    return [
+        WhyLine(
+            "",
+            f"{live.line.slurm_id} was requeued and does not wait yet: its last attempt is being "
+            f"ended on {live.row.node_list or 'its nodes'}",
+        ),
+        WhyLine("starts again", f"{wait} after that at the earliest (Slurm's cred_expire)"),
+    ]
 
 
 def _exit_words(live: LiveJob) -> str:
@@ -155,8 +191,9 @@ def _several(job: str, parts: Sequence[LiveJob], waiting: Sequence[LiveJob]) -> 
         for reason, number in reasons.most_common()
     ]
     live, analysis = _most_hopeless(waiting, all_parts=is_het)
-    lines = [head, *because, *_analysis_lines(live, analysis, "namely")]
-    return Why(job, analysis.verdict, tuple(lines), tuple(parts), live, analysis)
+    expected = Expected.of(live, analysis)
+    lines = [head, *because, *_analysis_lines(live, analysis, expected, "namely")]
+    return Why(job, analysis.verdict, tuple(lines), tuple(parts), live, analysis, expected)
 
 
 def _most_hopeless(waiting: Sequence[LiveJob], *, all_parts: bool) -> tuple[LiveJob, Analysis]:
@@ -171,7 +208,9 @@ def num_tasks(live: LiveJob) -> int:
     return len(live.row.tasks or ()) or 1
 
 
-def _analysis_lines(live: LiveJob, analysis: Analysis, what: str = "") -> list[WhyLine]:
+def _analysis_lines(
+    live: LiveJob, analysis: Analysis, expected: Expected, what: str = ""
+) -> list[WhyLine]:
     """The answer in short, then what it rests on."""
     slurm_id, main = live.line.slurm_id, analysis.blocks[0]
     if analysis.verdict == "never":
@@ -187,7 +226,7 @@ def _analysis_lines(live: LiveJob, analysis: Analysis, what: str = "") -> list[W
     lines += _dependency_lines(analysis)
     lines += [WhyLine("besides", block.words) for block in analysis.blocks[1:]]
     lines += [WhyLine("what to do", block.advice) for block in analysis.blocks if block.advice]
-    return lines + waiting_lines(live, analysis.demand)
+    return lines + waiting_lines(live, analysis.ask.demand, expected)
 
 
 def _dependency_lines(analysis: Analysis) -> list[WhyLine]:

@@ -25,20 +25,25 @@ from urllib.parse import parse_qsl, urlsplit
 from gsched.config.address import parse_address
 from gsched.config.freeze import parse_freeze
 from gsched.config.phases import parse_rules
+from gsched.config.power import parse_backends
 from gsched.config.settings import Settings
+from gsched.config.values import KINDS
 from gsched.errors import ConfigError
 from gsched.model.phases import PhaseRules
+from gsched.model.power import PowerBackends
 from gsched.secret_files import why_exposed
 
 SYSTEM_FILE = Path("/etc/gsched/gsched.toml")
 PREFIX = "GSCHED_"
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 
-BOUNDS: dict[str, tuple[int, int]] = {
+BOUNDS: dict[str, tuple[float, float]] = {
     "slurm.command_timeout_s": (1, 3600),
     "predict.retrain_interval_s": (0, 30 * 86400),
     "predict.min_jobs": (1, 1_000_000),
     "predict.history_days": (1, 36500),
+    "predict.default_duration_s": (1, 366 * 86400),
+    "predict.keep_models": (1, 1000),
     "daemon.interval_s": (1, 86400),
     "daemon.max_shift": (0, 2**31 - 1),
     "daemon.quantum": (0, 2**31 - 1),
@@ -48,21 +53,43 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "daemon.burst_interval_s": (0, 86400),
     "daemon.starvation_bound_s": (0, 366 * 86400),
     "daemon.control_interval_s": (0, 366 * 86400),
+    "forecast.interval_s": (1, 86400),
+    "forecast.samples": (4, 1024),
+    "forecast.cpu_share": (0.001, 1),
+    "power.parallel": (1, 1000),
+    "power.tries": (1, 20),
+    "power.backoff_s": (0, 3600),
+    "power.connect_timeout_s": (0.1, 3600),
+    "power.auth_timeout_s": (0.1, 3600),
+    "power.command_timeout_s": (0.1, 3600),
+    "power.suspend_limit_s": (1, 86400),
+    "power.resume_limit_s": (1, 86400),
+    "power.stop_after": (1, 1_000_000),
+    "power.stop_window_s": (1, 366 * 86400),
+    "submit.suggest_wait_s": (1, 3600),
+    "jobscript.grace_s": (1, 65535),
 }
 """Smallest and largest allowed value of each number, both included."""
 
 CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant", "table")}
 """The allowed values of a text that is not free."""
 
-_PATHS = {"daemon.socket", "daemon.metrics_file", "helper.socket"}
+_PATHS = {"daemon.socket", "daemon.metrics_file", "heartbeat.dir", "helper.socket", "jobscript.dir",
+          "jobscript.python", "power.state_dir"}  # fmt: skip
 _ADDRESSES = {"daemon.query_listen", "daemon.query_address", "daemon.metrics_listen"}
 
 _LEAD_TO_DAEMON = ("state_dir", "daemon.socket")
 
-FILES_ONLY = frozenset({"phases.rules"})
+FILES_ONLY = frozenset({"phases.rules", "power.backends"})
 """Keys that no environment variable can hold."""
 
 _NOT_CONFIGURED = {"sources"}
+
+_LISTS_OF_TABLES: dict[Any, Callable[[Any], Any]] = {
+    PhaseRules: parse_rules,
+    PowerBackends: parse_backends,
+}
+"""What is read by a module of its own, which names its key in its errors."""
 
 
 def load(environ: Mapping[str, str] = os.environ) -> Settings:
@@ -220,7 +247,7 @@ def _merged(settings: Any, values: Mapping[str, Any], prefix: str, place: str) -
         key = prefix + name
         if name not in fields:
             raise _unknown_key(key, [prefix + known for known in fields], place)
-        if fields[name] is PhaseRules or not dataclasses.is_dataclass(fields[name]):
+        if fields[name] in _LISTS_OF_TABLES or not dataclasses.is_dataclass(fields[name]):
             changed[name] = _checked(key, fields[name], value, place)
         elif isinstance(value, dict):
             changed[name] = _merged(getattr(settings, name), value, key + ".", place)
@@ -290,12 +317,12 @@ def _from_text(kind: Any, text: str) -> Any:
 
 def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
     """`value` as the type `kind`, within its bounds."""
-    if kind is PhaseRules:
+    if kind in _LISTS_OF_TABLES:
         try:
-            return parse_rules(value)
+            return _LISTS_OF_TABLES[kind](value)
         except ConfigError as error:
             raise ConfigError(f"{place}: {error.message}", error.hint) from None
-    words, convert = _KINDS[kind]
+    words, convert = KINDS[kind]
     result = convert(value)
     if result is None:
         raise ConfigError(f"{place}: {key} is {value!r}, but it must be {words}")
@@ -322,56 +349,3 @@ def _check_text(key: str, value: Any) -> None:
     if key == "daemon.freeze":
         for text in value:
             parse_freeze(text)
-
-
-def _as_text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _as_bool(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _as_path(value: Any) -> Path | None:
-    path = Path(value).expanduser() if isinstance(value, str) else None
-    return path if path and path.is_absolute() else None
-
-
-def _as_int(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _as_number(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None
-
-
-def _as_texts(value: Any) -> tuple[str, ...] | None:
-    fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
-    return tuple(value) if fits else None
-
-
-def _as_table_of_texts(value: Any) -> dict[str, str] | None:
-    fits = isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    return dict(value) if fits else None
-
-
-def _as_numbers(value: Any) -> dict[str, float] | None:
-    if not isinstance(value, dict):
-        return None
-    numbers = {name: _as_number(item) for name, item in value.items()}
-    fitting = {name: item for name, item in numbers.items() if item is not None}
-    return fitting if len(fitting) == len(numbers) else None
-
-
-_KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
-    str: ("a text", _as_text),
-    Path: ("an absolute path", _as_path),
-    bool: ("true or false", _as_bool),
-    int: ("a whole number", _as_int),
-    float: ("a number", _as_number),
-    tuple[str, ...]: ("a list of texts", _as_texts),
-    dict[str, float]: ("a table of numbers", _as_numbers),
-    dict[str, str]: ("a table of texts", _as_table_of_texts),
-}
-"""Type of a setting → how it is called in a message, and its conversion (None = does not fit)."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gsched.model.phases import NO_RULES, PhaseRules
+from gsched.model.power import NO_BACKENDS, PowerBackends
 
 DEFAULT_STATE_DIR = Path("/var/lib/gsched")
 
@@ -59,6 +60,10 @@ class PredictSettings:
     """Fewer finished jobs than this train no model."""
     history_days: int = 180
     """Jobs that ended longer ago than this many days are not trained on."""
+    default_duration_s: int = 3600
+    """Seconds that a job without a time limit is taken to run before any job has ended."""
+    keep_models: int = 10
+    """So many models are kept, the one in use among them, for `gsched predict rollback`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +154,37 @@ class DaemonSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastSettings:
+    """When waiting jobs will start, as the daemon foresees it. It reads only, and moves no job."""
+
+    enabled: bool = True
+    """false = the daemon makes no forecasts: `gsched why` shows Slurm's own expectation alone."""
+    interval_s: float = 60.0
+    """Seconds between forecasts, which a process of the daemon's makes from what a round has seen.
+    Where one takes longer than cpu_share allows, they are further apart."""
+    samples: int = 32
+    """Futures that are drawn for each forecast: more give steadier intervals and take longer."""
+    cpu_share: float = 0.25
+    """Share of one processor that forecasts may take in the long run, at nice 10. What is left of
+    it after the forecast itself goes into trying what would start jobs sooner: those first that
+    somebody asks about, then those that have just been submitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatSettings:
+    """Where training jobs tell how far they are."""
+
+    dir: str = ""
+    """Path of a folder that the nodes and this host share, one for each cluster, in which every
+    user may make a folder and nobody may touch another's (mode 1777, as /tmp has). Jobs that use
+    gsched's runtime write there, `gsched show`, `queue` and `top` read. A rank has a file of 24 kB,
+    made with its user's umask: who can read it can read step, loss and the checkpoint folder's
+    name. A user's files that nobody has written for 30 days are removed by the user's next job,
+    those of users who are gone by nobody: systemd-tmpfiles can, with `e DIR 1777 - - 60d`. Empty =
+    none."""
+
+
+@dataclass(frozen=True, slots=True)
 class HelperSettings:
     """The helper `gsched-helper`, which does for the daemon what needs a Slurm administrator."""
 
@@ -164,12 +200,82 @@ class HelperSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PowerSettings:
+    """How `gsched power suspend` and `resume`, Slurm's power-saving programs, reach the nodes."""
+
+    state_dir: str = ""
+    """Path of the folder that keeps what was asked and what failed; it belongs to SlurmUser. Empty
+    = /var/lib/gsched-power with the default `state_dir`, power in any other one."""
+    parallel: int = 32
+    """Nodes that one call works on at the same time."""
+    tries: int = 3
+    """So often a node is tried in one call; then it is reported and left for the administrator."""
+    backoff_s: float = 2.0
+    """Seconds before the second try; twice as many before each further one."""
+    connect_timeout_s: float = 5.0
+    """Seconds in which an SSH server must take a connection, and again in which it must show its
+    key."""
+    auth_timeout_s: float = 10.0
+    """Seconds in which an SSH server must have taken the key, and again in which it must have taken
+    the command."""
+    command_timeout_s: float = 15.0
+    """Seconds that a command may take, here or behind SSH; here it is killed then."""
+    suspend_limit_s: float = 25.0
+    """Seconds that one call to suspend may take, all tries included: less than Slurm's
+    SuspendTimeout."""
+    resume_limit_s: float = 50.0
+    """Seconds that one call to resume may take, all tries included: less than Slurm's
+    ResumeTimeout."""
+    stop_after: int = 5
+    """After so many failures within `stop_window_s` no node is suspended any more, until `gsched
+    power clear`; resuming goes on."""
+    stop_window_s: float = 3600.0
+    """Seconds in which failures are counted."""
+    backends: PowerBackends = NO_BACKENDS
+    """Ways to the nodes, each a table [[power.backends]]; the first counts that has the node and
+    can do what is asked. `nodes`: host lists, in which * and ? stand for any characters and any
+    one. `kind`: ssh, ipmi, redfish, command. `verbs`: any of suspend, resume and restart (for a
+    node that never went off: Slurm takes it back only with a new boot time); by default all that
+    the table can do. ssh: `user`, `key_file` (mode 0600), `known_hosts` (a host that is not in it
+    is refused), `port` (22) and `host`, in which %n stands for the node's name: by default the
+    node itself, for suspend alone. Such a host gets the verb and nothing else, one without %n
+    `VERB NODE`; its forced command decides what they do, see gsched-privileges(7). The others run
+    a command for each node, without a shell: `suspend`, `resume` and `restart` are lists of words,
+    the first an absolute path; in them %n stands for the node, %h for `host`, %u for `user`, %p for
+    `password_file`, %s for `system`, %c for `ca_file`, %% for a percent sign. ipmi runs ipmitool
+    with `host` (a BMC, such as %n-bmc), `user`, `password_file` (which holds the password alone);
+    redfish runs curl with `host`, `password_file` (in the form of netrc: default login NAME
+    password WORD), `system` (1) and `ca_file` (certificates to trust instead of the host's own);
+    command has no words of its own. With `password_variable` they get the file's first line in that
+    environment variable; a password is in no argument and no log."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitSettings:
     """What `gsched submit` does of its own accord."""
 
     opt_out: bool = False
     """true = every submission asks gsched to keep away from the job, as by --gs-none. For one's own
     configuration file."""
+    suggest_wait_s: float = 5.0
+    """Seconds that --gs-suggest waits at most for what the daemon expects of the new job."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobscriptSettings:
+    """What `gsched submit --gs-checkpoint` and `--gs-runtime` put around a job's script."""
+
+    dir: str = "/etc/gsched/jobscripts"
+    """Path of the folder with the site's own templates, NAME.sh.j2; one of the same name as a
+    template of gsched's goes before it. Need not be there. Empty = none."""
+    python: str = ""
+    """Path of the Python with gsched in it that compute nodes have. Empty = the one that runs
+    `gsched submit`, which is right where nodes share its folder."""
+    grace_s: int = 120
+    """Seconds before a job's time limit at which it is told to save (sbatch --signal=B:USR1@…)."""
+    checkpoints: str = "gsched-checkpoints"
+    """Folder in which each job gets one of its own for its checkpoints, named by the job's id; a
+    relative path counts from the folder that the job runs in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +301,12 @@ class Settings:
     slurm: SlurmSettings = SlurmSettings()
     predict: PredictSettings = PredictSettings()
     daemon: DaemonSettings = DaemonSettings()
+    forecast: ForecastSettings = ForecastSettings()
+    heartbeat: HeartbeatSettings = HeartbeatSettings()
     helper: HelperSettings = HelperSettings()
+    power: PowerSettings = PowerSettings()
     submit: SubmitSettings = SubmitSettings()
+    jobscript: JobscriptSettings = JobscriptSettings()
     phases: PhaseSettings = PhaseSettings()
     sources: tuple[Path, ...] = ()
 
@@ -223,6 +333,14 @@ class Settings:
     def daemon_socket(self) -> Path:
         """The local socket of the daemon."""
         return self._socket(self.daemon.socket, "gsched", "daemon.sock")
+
+    @property
+    def power_dir(self) -> Path:
+        """The folder in which `gsched power` keeps its state; SlurmUser's."""
+        if self.power.state_dir:
+            return Path(self.power.state_dir)
+        is_site = self.state_dir == DEFAULT_STATE_DIR
+        return Path("/var/lib/gsched-power") if is_site else self.state_dir / "power"
 
     @property
     def helper_socket(self) -> Path:

@@ -31,7 +31,7 @@ log = logging.getLogger("gsched.helper")
 NODE_VERBS: Mapping[str, NodeOrder] = {
     "drain": "drain",
     "resume": "resume",
-    "power-down": "power_down",
+    "power-down": "power_down_asap",  # without "asap" jobs would still be started on it
     "power-up": "power_up",
 }
 VERBS = (*NODE_VERBS, "admin-comment")
@@ -45,6 +45,7 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _JOB = re.compile(r"\d{1,10}", re.ASCII)
 _FIELDS = {"drain": {"nodes", "reason"}, "admin-comment": {"job", "text"}}
 _DOWN = {"powered_down", "powering_down", "power_down"}
+_FORGOTTEN = "it is powering down: Slurm would forget the order; ask again in a while"
 
 
 class Helper:
@@ -159,7 +160,10 @@ class Helper:
 def _problem(verb: str, condition: NodeCondition) -> str | None:
     """Why the verb cannot be carried out on a node, "" where it can; None where it is done."""
     is_drained, is_ours = "drain" in condition.flags, condition.reason.startswith(OUR_MARK)
+    is_about_to_sleep = "power_down" in condition.flags
     if verb == "drain":
+        if is_about_to_sleep:  # Slurm ends such a drain when the power goes down
+            return _FORGOTTEN
         return None if is_drained else ""
     if verb == "resume":
         if not is_drained:
@@ -167,8 +171,8 @@ def _problem(verb: str, condition: NodeCondition) -> str | None:
         return "" if is_ours else "it was drained by somebody else, who may resume it"
     if verb == "power-down":
         return None if condition.flags & _DOWN else ""
-    if "powering_down" in condition.flags:
-        return "it is powering down: Slurm would forget the order"
+    if is_about_to_sleep or "powering_down" in condition.flags:
+        return _FORGOTTEN
     return "" if condition.flags & _DOWN else None
 
 

@@ -55,7 +55,7 @@ class HelperClient:
         return self._ask(verb="resume", nodes=fold(nodes))
 
     def power_down(self, nodes: Sequence[str]) -> Outcome:
-        """Put the nodes to sleep as soon as they are idle."""
+        """Put the nodes to sleep when their jobs have ended; no other job starts on them."""
         return self._ask(verb="power-down", nodes=fold(nodes))
 
     def power_up(self, nodes: Sequence[str]) -> Outcome:

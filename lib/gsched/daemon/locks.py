@@ -26,7 +26,7 @@ _MOST_BYTES = 1024
 
 
 class StateDir:
-    """The daemon's folder: ``leader.lock``, ``leader.json``, ``writer.lock``, ``halt``."""
+    """The daemon's folder: ``leader.json``, ``halt``, and the locks leader, writer and model."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,8 +73,19 @@ class StateDir:
 
         A round takes a second or so; waits up to `wait_s` seconds for another one's to end.
         """
+        with self._alone("writer.lock", wait_s, "is writing to Slurm"):
+            yield
+
+    @contextmanager
+    def changing_model(self, wait_s: float = 30.0) -> Iterator[None]:
+        """Be the one who puts a run-time model in use now, as in `writing`: that copies a file."""
+        with self._alone("model.lock", wait_s, "is putting a model in use"):
+            yield
+
+    @contextmanager
+    def _alone(self, name: str, wait_s: float, doing: str) -> Iterator[None]:
         give_up = time.monotonic() + wait_s
-        path = self.path / "writer.lock"
+        path = self.path / name
         while True:
             with _locked(path) as fd:
                 if fd is not None:
@@ -86,7 +97,7 @@ class StateDir:
             if time.monotonic() >= give_up:
                 pid = (_read(path) or "").strip()
                 raise TryAgainError(
-                    f"another gsched process (pid {pid or 'unknown'}) is writing to Slurm",
+                    f"another gsched process (pid {pid or 'unknown'}) {doing}",
                     f"try again soon; if it is stuck, `kill -9 {pid}` loses nothing" if pid else "",
                 )
             time.sleep(_POLL_S)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.gate import Gate, Mode, Verdict
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
@@ -79,6 +80,29 @@ class Lead(Protocol):
         ...
 
 
+class Foresight(Protocol):
+    """Forecasts of when jobs will start, which are made beside the rounds."""
+
+    def edition(self) -> Edition:
+        """What is to be told now."""
+        ...
+
+    def after_round(self, result: RoundResult, config: SlurmConfig) -> None:
+        """Take over what a round has seen, and keep in the journal what was foreseen."""
+        ...
+
+
+class NoForesight:
+    """Foresees nothing: a single round, whose process ends before a forecast would be made."""
+
+    def edition(self) -> Edition:
+        """Nothing."""
+        return NOTHING_FORESEEN
+
+    def after_round(self, result: RoundResult, config: SlurmConfig) -> None:
+        """Nothing to be done."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
     """What the admin asked for: act or observe, seconds between rounds, where to tell."""
@@ -114,6 +138,7 @@ class LoopParts:
     metrics: Metrics
     facts: Callable[[], Facts]
     listeners: Mapping[str, KeptListener]
+    foresight: Foresight = field(default_factory=NoForesight)
 
 
 class DaemonLoop:
@@ -148,6 +173,7 @@ class DaemonLoop:
         self._note_strangers(result, verdict)
         self._tell(result, config, verdict)
         parts.upkeep.after()
+        parts.foresight.after_round(result, config)
         return result
 
     def _round(self) -> tuple[Verdict, RoundResult, int]:
@@ -214,7 +240,8 @@ class DaemonLoop:
             query_address=query.address if query else "",
             query_problem=query.problem if query else "",
         )
-        self.bulletin = describe(result, config, news, self.parts.requests, self.bulletin)
+        forecast = self.parts.foresight.edition()
+        self.bulletin = describe(result, config, news, self.parts.requests, self.bulletin, forecast)
         publish(self.options.status_file, self.bulletin)
 
     def run(self, after_round: Callable[[RoundResult], None]) -> None:

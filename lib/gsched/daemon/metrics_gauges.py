@@ -15,7 +15,10 @@ from prometheus_client.registry import Collector
 
 from gsched import __version__
 from gsched.daemon.bounded_server import Refusals
+from gsched.daemon.forecast_facts import ForecastFacts
 from gsched.daemon.gate import Mode
+from gsched.daemon.metrics_forecast import forecast_metrics
+from gsched.daemon.model_facts import KINDS, ModelFacts
 from gsched.engine.round import RoundResult
 from gsched.engine.starvation import STARVING
 from gsched.model.job import Capability, PredictionKind
@@ -41,7 +44,7 @@ class Facts:
     cluster: str = ""
     policy: str = ""
     interval_s: float = 0.0
-    model_time: float | None = None
+    model: ModelFacts = field(default_factory=ModelFacts)
     ingest_time: float | None = None
     open_changes: int | None = None
     fence: int | None = None
@@ -51,6 +54,7 @@ class Facts:
     database_errors: int = 0
     upkeep_failures: Mapping[str, int] = field(default_factory=dict)
     truths: Sequence[PredictionTruth] = ()
+    forecast: ForecastFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,8 @@ class Gauges(Collector):
         if picture is not None:
             families += _queue(picture)
         families += [*self._order(), *self._model(facts)]
+        if facts.forecast is not None:
+            families += forecast_metrics(facts.forecast)
         return [family for family in families if family.samples]
 
     def _daemon(self, facts: Facts) -> Iterator[Metric]:
@@ -201,9 +207,11 @@ class Gauges(Collector):
 
     def _model(self, facts: Facts) -> Iterator[Metric]:
         yield _plain("model_timestamp_seconds", "When the model in use was written.",
-                     facts.model_time)  # fmt: skip
+                     facts.model.written_at)  # fmt: skip
         yield _plain("last_ingest_timestamp_seconds",
                      "When the history last took in ended jobs.", facts.ingest_time)  # fmt: skip
+        if facts.model.written_at is not None:
+            yield from _drift(facts.model)
         truth = _most_compared(facts.truths)
         if truth is not None:
             yield from _prediction(truth)
@@ -230,6 +238,30 @@ def _prediction(truth: PredictionTruth) -> Iterator[Metric]:
     yield _gauge(
         "prediction_coverage_ratio", "Share of run times at or below the predicted quantile.",
         {(f"{probability:g}",): share for probability, share, _ in truth.coverage}, "quantile",
+    )  # fmt: skip
+
+
+def _drift(model: ModelFacts) -> Iterator[Metric]:
+    yield _plain("model_pinned", "Whether a model is pinned: refits do not replace it.",
+                 bool(model.pinned))  # fmt: skip
+    yield _gauge(
+        "model_fallback", "1: the rolling estimate predicts jobs of this kind, not the model.",
+        _by_one({kind: kind in model.fallen for kind in KINDS}), "kind",
+    )  # fmt: skip
+    judged = model.judgements.items()
+    yield _gauge(
+        "model_compared_jobs", "Ended jobs that are compared with what was predicted.",
+        _by_one({kind: found.num_jobs for kind, found in judged}), "kind",
+    )  # fmt: skip
+    yield _gauge(
+        "model_off_by_ratio", "Median factor between their predicted and actual run times.",
+        {(kind, name): v for kind, found in judged for name, v in found.off_by.items()},
+        "kind", "estimator",
+    )  # fmt: skip
+    yield _gauge(
+        "model_rank_correlation", "Rank correlation of their predicted and actual GPU-time.",
+        {(kind, n): v for kind, found in judged for n, v in found.rank_correlations.items()},
+        "kind", "estimator",
     )  # fmt: skip
 
 

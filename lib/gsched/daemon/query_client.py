@@ -20,6 +20,10 @@ from gsched.slurm.records import SlurmConfig
 _LEAST_S = 0.05
 
 
+class NobodyListensError(UnavailableError):
+    """The address refuses connections: no daemon is there now."""
+
+
 class QueryClient:
     """One daemon, reached at ``daemon.query_address``."""
 
@@ -43,11 +47,11 @@ class QueryClient:
     def ask(self, *jobs: str, own: bool = False, timeout_s: float = 10.0) -> dict[str, Any]:
         """The daemon's status document, with the jobs asked for that this user may see.
 
-        `own`: also the user's own ones, MAX_OWN_JOBS at most. `timeout_s` bounds the whole, but
-        for the look-up of a host's name. Raises UnavailableError when nobody answers or there is no
-        munge on this host, TryAgainError when there is no answer in time or this user asks too
-        often, PermissionDeniedError when the answer is not from somebody who may give it, DataError
-        when it makes no sense.
+        `own`: also the user's own ones, MAX_OWN_JOBS at most. `timeout_s` bounds the whole, but for
+        the look-up of a host's name. Raises NobodyListensError when no daemon is there,
+        UnavailableError when it does not answer or there is no munge on this host, TryAgainError
+        when there is no answer in time or this user asks too often, PermissionDeniedError when the
+        answer is not from somebody who may give it, DataError when it makes no sense.
         """
         until = time.monotonic() + timeout_s
         question = Question.about(*jobs, own=own)
@@ -72,7 +76,8 @@ class QueryClient:
                 send_line(connection, line, _left_s(until))
                 return read_line(connection, MAX_ANSWER_BYTES, _left_s(until))
         except OSError as error:
-            raise UnavailableError(
+            refused = isinstance(error, ConnectionRefusedError)
+            raise (NobodyListensError if refused else UnavailableError)(
                 f"no daemon answers at {self._address}: {error.strerror or error}"
             ) from None
         except UnavailableError as error:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pwd
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from gsched.daemon.asker_rights import AskerRights
 from gsched.daemon.bounded_server import (
@@ -19,9 +19,11 @@ from gsched.daemon.bounded_server import (
     HasAsked,
     Refusals,
 )
+from gsched.daemon.forecast_book import Edition
 from gsched.daemon.lines import read_line, send_line
 from gsched.daemon.network_listener import NetworkListener
 from gsched.daemon.query_protocol import (
+    MAX_JOBS,
     MAX_OWN_JOBS,
     MAX_QUESTION_BYTES,
     Question,
@@ -35,6 +37,18 @@ from gsched.errors import GschedError, TryAgainError, UnavailableError
 from gsched.slurm.munge import Munge
 
 
+class Foresight(Protocol):
+    """Who foresees when jobs will start."""
+
+    def edition(self) -> Edition:
+        """What is to be told now."""
+        ...
+
+    def asked(self, names: Collection[str]) -> None:
+        """Somebody asks about these jobs."""
+        ...
+
+
 class QueryServer:
     """Answers questions from the bulletin that `bulletin` gives."""
 
@@ -44,6 +58,7 @@ class QueryServer:
         rights: AskerRights,
         bulletin: Callable[[], Bulletin | None],
         hurry: Callable[[], None],
+        foresight: Foresight,
     ) -> None:
         """`rights` says to whom Slurm shows hidden jobs.
 
@@ -53,6 +68,7 @@ class QueryServer:
         self._rights = rights
         self._bulletin = bulletin
         self._hurry = hurry
+        self._foresight = foresight
         self._rates = AskerRates()
         self.refusals = Refusals()
 
@@ -98,13 +114,16 @@ class QueryServer:
         found = {asked: bulletin.answers.index.find(asked) for asked in question.jobs}
         if None in found.values():
             self._hurry()
+        own = bulletin.answers.by_owner.get(user, ()) if question.own and user else ()
+        self._foresight.asked([*own[:MAX_JOBS], *(name or asked for asked, name in found.items())])
+        forecast = self._foresight.edition()  # perhaps made since the bulletin
         jobs: dict[str, Any] = {}
         for asked, name in found.items():
             if name and not (bulletin.is_hidden(name, user) and not self._sees_all(uid, user)):
-                jobs[asked] = bulletin.jobs[name]
-        if question.own and user:
-            own = bulletin.answers.by_owner.get(user, ())[:MAX_OWN_JOBS]
-            jobs |= {name: bulletin.jobs[name] for name in own}
+                jobs[asked] = forecast.into(name, bulletin.jobs[name])
+        brief = len(own) > MAX_JOBS  # all of many would not fit into a credential
+        for name in own[:MAX_OWN_JOBS]:
+            jobs.setdefault(name, forecast.into(name, bulletin.jobs[name], brief=brief))
         return {**bulletin.head, "jobs": jobs}
 
     def _sees_all(self, uid: int, user: str) -> bool:

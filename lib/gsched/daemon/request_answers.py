@@ -43,6 +43,8 @@ def answer_document(
         outcomes.append(_outcome("phases", UNUSED, unused))
     if wants.shareable:
         outcomes.append(_outcome("shareable", UNUSED, unused))
+    if wants.checkpoint:
+        outcomes.append(_outcome("checkpoint", ACCEPTED, "the job's own script sees to it"))
     document["request"] = {
         "token": asked.token,
         "first_seen": asked.first_seen,

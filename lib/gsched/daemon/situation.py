@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gsched.daemon.gate import Mode
+from gsched.daemon.model_facts import model_words
 from gsched.model.decision import JsonValue
 
 _MOST_ERRORS = 5
@@ -18,6 +19,8 @@ _NO_ROUNDS = {
 }
 """Why there are none, for everybody."""
 _NO_SOCKET = "it cannot be opened"
+_NO_FORECAST = "the process that makes them does not answer"
+_NO_UPDATE = "it cannot be brought up to date"
 _WORDS = {
     Mode.ACT: "acting",
     Mode.OBSERVE: "observing",
@@ -35,7 +38,8 @@ class Situation:
     """One moment of the daemon (times epoch seconds). A new one takes its place at each change.
 
     `problem` is why rounds fail now, '' while they succeed; `failures` how many have failed in a
-    row. `config_problem` is why the newest configuration is not in force.
+    row. `config_problem` is why the newest configuration is not in force. `model` is the document
+    of ``model_facts``, `forecast` that of ``forecast_facts``.
     """
 
     started_at: int
@@ -55,6 +59,8 @@ class Situation:
     needs_restart: tuple[str, ...] = ()
     errors: tuple[tuple[int, str], ...] = ()
     listeners: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    model: Mapping[str, JsonValue] = field(default_factory=dict)
+    forecast: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 class Board:
@@ -94,6 +100,8 @@ class Board:
             "config_read_at": now.config_read_at,
             "config_in_force": not now.config_problem,
             "needs_restart": list(now.needs_restart),
+            "model": _told(now.model, trusted, _NO_UPDATE),
+            "forecast": _told(now.forecast, trusted, _NO_FORECAST),
             "problem": now.problem if trusted else None,
             "config_problem": now.config_problem if trusted else None,
             "last_errors": [{"at": at, "message": m} for at, m in now.errors] if trusted else None,
@@ -116,13 +124,24 @@ class Board:
         if now.problem:
             words.append(f"{now.failures} rounds failed")
         elif now.last_round_s is not None and now.mode not in _NO_ROUNDS:
-            counts = ", ".join(f"{k} {now.summary[k]}" for k in _TOLD if now.summary.get(k))
+            counts = ", ".join(f"{k} {now.summary[k]}" for k in _COUNTS if now.summary.get(k))
             words.append(
                 f"policy {now.policy}, round {now.last_round_s:.2f} s, {counts or 'no jobs'}"
             )
-        if now.config_problem or now.problem or now.mode in _NO_ROUNDS:
+        if told := model_words(now.model):
+            words.append(told)
+        if model_problem := now.model.get("problem"):
+            words.append("model not up to date")
+        if now.config_problem or now.problem or model_problem or now.mode in _NO_ROUNDS:
             words.append("see `gsched daemon status`, or the log")
         return "; ".join(words)
 
 
-_TOLD = ("pending", "ranked", "changes", "postponed")
+def _told(told: Mapping[str, JsonValue], trusted: bool, for_others: str) -> dict[str, JsonValue]:
+    """With its problem in words for everybody, unless for `trusted` eyes."""
+    if trusted or not told.get("problem"):
+        return dict(told)
+    return {**told, "problem": for_others}
+
+
+_COUNTS = ("pending", "ranked", "changes", "postponed")

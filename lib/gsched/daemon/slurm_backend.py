@@ -9,7 +9,7 @@ from dataclasses import replace
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.bursts import DEFAULT_BF_INTERVAL_S, Bursts
 from gsched.daemon.inversions import Inversions, InversionWatch
-from gsched.daemon.job_book import EpochLookup, JobBook
+from gsched.daemon.job_book import EpochLookup, JobBook, Seen
 from gsched.daemon.look import Look, Looker
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.sightings import Sightings
@@ -127,6 +127,11 @@ class SlurmBackend:
             requests=tuple([v.key for v in views if _awaits_answer(v)]),
             ended=before.no_longer_holding(self._table) if before else (),
         )
+
+    @property
+    def seen(self) -> Mapping[int, Seen]:
+        """The jobs of the last snapshot with what they were made of, by raw id; never changed."""
+        return self._book.jobs
 
     def is_control(self, view: JobView) -> bool:
         """Whether this job is ranked but not moved, for comparison."""

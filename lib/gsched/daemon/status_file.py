@@ -17,7 +17,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
+from gsched.daemon.forecast_shapes import is_foreseen
 from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED, answer_document
+from gsched.daemon.shapes import is_number
 from gsched.files import read_bounded, write_atomically
 from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import Capability, JobState, JobView, PredictionKind
@@ -32,11 +35,11 @@ VERSION = 1
 _PART = re.compile(r"[_+].*", re.DOTALL)
 _TOLD = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
 _WAITS = JobState.PENDING.value
+_SHOWN = (0.1, 0.5, 0.9)
+"""The quantiles of a run time that are told: the median and an interval of 80 %."""
 MAX_BYTES = 64 * 1024 * 1024
 _STALE_ROUNDS = 10
 """A daemon that has been silent for so many of its rounds is taken for an absent one."""
-_MOST_S = 2**37
-"""Beyond every time that there is: year 6325."""
 
 
 class JobIndex:
@@ -87,13 +90,16 @@ class Bulletin:
     """What one round has to say; never changed afterwards.
 
     `head` is about the round, `answers` about jobs. `private`: the cluster hides users' jobs from
-    each other. `basis` is what the answers were made of: jobs, decision, edition of the requests.
+    each other. `basis` is what the answers were made of: jobs, decision, edition of the requests,
+    number of the forecast.
     """
 
     head: Mapping[str, JsonValue]
     answers: JobAnswers
     private: bool
-    basis: tuple[JobTable, Decision, int] | None = field(default=None, repr=False, compare=False)
+    basis: tuple[JobTable, Decision, int, int] | None = field(
+        default=None, repr=False, compare=False
+    )
 
     @property
     def jobs(self) -> Mapping[str, dict[str, JsonValue]]:
@@ -131,11 +137,12 @@ def describe(
     news: RoundNews,
     requests: RequestBook,
     before: Bulletin | None = None,
+    forecast: Edition = NOTHING_FORESEEN,
 ) -> Bulletin:
     """The bulletin of one round (times epoch seconds, durations seconds).
 
-    `before` is that of the round before: where neither jobs nor order nor requests have changed,
-    what it says of them is said again.
+    `before` is that of the round before: where neither jobs nor order nor requests nor `forecast`
+    have changed, what it says of them is said again.
     """
     private = "jobs" in config.get("PrivateData").split(",")
     head: dict[str, JsonValue] = {
@@ -154,25 +161,29 @@ def describe(
         "query_address": news.query_address,
         "query_problem": news.query_problem,
     }
-    if before is not None and _says_the_same(before, head, result, requests):
+    if before is not None and _says_the_same(before, head, result, requests, forecast):
         return replace(before, head=head, private=private)
     views = [v for v in result.state.jobs.views if v.state in _TOLD]
     answers = JobAnswers(
-        jobs={v.key.slurm_id: _public_job(v, result, requests) for v in views},
+        jobs={v.key.slurm_id: _public_job(v, result, requests, forecast) for v in views},
         owners={v.key.slurm_id: v.user for v in views},
     )
-    basis = (result.state.jobs, result.decision, requests.edition)
+    basis = (result.state.jobs, result.decision, requests.edition, forecast.number)
     return Bulletin(head, answers, private, basis)
 
 
 def _says_the_same(
-    before: Bulletin, head: Mapping[str, JsonValue], result: RoundResult, requests: RequestBook
+    before: Bulletin,
+    head: Mapping[str, JsonValue],
+    result: RoundResult,
+    requests: RequestBook,
+    forecast: Edition,
 ) -> bool:
     """Whether this round says of jobs what the one before said: a steady queue costs little."""
     if before.basis is None:
         return False
-    jobs, decision, edition = before.basis
-    if jobs is not result.state.jobs or edition != requests.edition:
+    jobs, decision, *editions = before.basis
+    if jobs is not result.state.jobs or editions != [requests.edition, forecast.number]:
         return False
     from gsched.daemon.same_answers import same_decision
 
@@ -182,11 +193,16 @@ def _says_the_same(
     )
 
 
-def _public_job(view: JobView, result: RoundResult, requests: RequestBook) -> dict[str, JsonValue]:
+def _public_job(
+    view: JobView, result: RoundResult, requests: RequestBook, forecast: Edition
+) -> dict[str, JsonValue]:
     asked, problem = requests.of(view.key), requests.problem(view.key)
     info = result.info
     answer = answer_document(view, result.decision, info.policy, info.acting, asked, problem)
-    return job_document(view, result.decision) | answer
+    said = job_document(view, result.decision) | answer
+    if view.state is not JobState.PENDING:
+        return said
+    return {**said, **forecast.of((view.key.slurm_id, view.attempt))}
 
 
 def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
@@ -206,11 +222,15 @@ def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
     if excluded:
         job["excluded"] = {"code": excluded.code, "detail": excluded.detail}
     if duration:
+        caution: dict[str, JsonValue] = {}
+        if duration.caution > 1:
+            caution["caution"] = round(duration.caution, 2)
         job["duration_s"] = {
             "mean": duration.mean,
-            "quantiles": [[p, v] for p, v in duration.quantiles],
+            "quantiles": [[p, v] for p, v in duration.quantiles if p in _SHOWN],
             "source": duration.source,
             "similar_jobs": duration.similar_jobs,
+            **caution,
         }
     return job
 
@@ -239,7 +259,7 @@ def parse_status(text: str) -> dict[str, Any] | None:
         return None
     jobs = document.get("jobs")
     if not isinstance(jobs, dict) or not all(
-        _is_number(document.get(key)) for key in ("as_of", "interval_s")
+        is_number(document.get(key)) for key in ("as_of", "interval_s")
     ):
         return None
     document["jobs"] = {name: job for name, job in jobs.items() if _is_sound(job)}
@@ -262,7 +282,7 @@ def _finite(text: str) -> float:
 
 def _is_sound(job: object) -> bool:
     """Whether a job's answer has the shape of `job_document`; one that has not is no answer."""
-    if not isinstance(job, dict) or not _is_number(job.get("submit_time")):
+    if not isinstance(job, dict) or not is_number(job.get("submit_time")):
         return False
     rank, reason = job.get("rank"), job.get("reason")
     excluded, duration = job.get("excluded"), job.get("duration_s")
@@ -272,6 +292,7 @@ def _is_sound(job: object) -> bool:
         and (excluded is None or _has(excluded, {"code": str, "detail": str}))
         and (duration is None or _is_duration(duration))
         and _is_answer(job)
+        and is_foreseen(job)
     )
 
 
@@ -297,7 +318,7 @@ def _is_request(request: object) -> bool:
     return (
         isinstance(request, dict)
         and _has(request, shape)
-        and _is_number(request.get("first_seen"))
+        and is_number(request.get("first_seen"))
         and _is_wants(request["wants"])
     )
 
@@ -306,8 +327,8 @@ def _is_wants(wants: dict[str, Any]) -> bool:
     """Whether it has the shape of ``wants_document``."""
     soft, phases = wants.get("soft_deadlines", []), wants.get("phases", [])
     return (
-        all(isinstance(wants.get(flag, True), bool) for flag in ("none", "shareable"))
-        and all(_is_number(wants.get(name, 0)) for name in ("deadline", "number"))
+        all(isinstance(wants.get(flag, True), bool) for flag in ("none", "shareable", "checkpoint"))
+        and all(is_number(wants.get(name, 0)) for name in ("deadline", "number"))
         and isinstance(soft, list)
         and all(map(_is_pair, soft))
         and isinstance(phases, list)
@@ -320,7 +341,7 @@ def _is_outcome(found: object) -> bool:
         isinstance(found, dict)
         and _has(found, {"want": str, "reason": str})
         and found.get("outcome") in (ACCEPTED, UNUSED, REFUSED)
-        and all(_is_number(found.get(key, 0)) for key in ("earliest", "finish_time", "probability"))
+        and all(is_number(found.get(key, 0)) for key in ("earliest", "finish_time", "probability"))
     )
 
 
@@ -328,13 +349,14 @@ def _is_duration(duration: object) -> bool:
     return (
         isinstance(duration, dict)
         and _has(duration, {"quantiles": list, "similar_jobs": int})
-        and _is_number(duration.get("mean"))
+        and is_number(duration.get("mean"))
+        and is_number(duration.get("caution", 1))
         and all(map(_is_pair, duration["quantiles"]))
     )
 
 
 def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
 
 
 def _has(value: object, types: dict[str, Any]) -> bool:
@@ -344,8 +366,3 @@ def _has(value: object, types: dict[str, Any]) -> bool:
         if not isinstance(value.get(name), kind):
             return False
     return True
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a number that may be a time or a duration, as people are shown them."""
-    return isinstance(value, (int, float)) and 0 <= value < _MOST_S

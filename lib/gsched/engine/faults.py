@@ -1,6 +1,7 @@
-"""The named points of a round at which a test may kill the process.
+"""The named points of a round, and of a change of model, at which a test may kill the process.
 
-At each of them the journal and Slurm are in a state from which the next round recovers by itself.
+At each of them what lies on disk and in Slurm is a state from which the next round, or the next
+fit, recovers by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 
 class FaultPoint(enum.Enum):
-    """Where a round can be cut off; `value` is the name that the environment gives."""
+    """Where work can be cut off; `value` is the name that the environment gives."""
 
     SNAPSHOT_TAKEN = "snapshot-taken"
     DECIDED = "decided"
@@ -27,12 +28,18 @@ class FaultPoint(enum.Enum):
     LEASE_REQUEUE_SENT = "lease-requeue-sent"
     LEASE_REQUEUED = "lease-requeued"
     LEASE_REGRANTED = "lease-regranted"
+    MODEL_KEPT = "model-kept"
+    MODEL_RECORDED = "model-recorded"
+    MODEL_IN_USE = "model-in-use"
 
+
+MODEL_POINTS = tuple(p for p in FaultPoint if p.value.startswith("model-"))
+"""Those between the steps in which a fitted, or an older, model is put in use."""
 
 LEASE_POINTS = tuple(p for p in FaultPoint if p.value.startswith("lease-"))
 """Those between the steps of a lease; a round without leases does not come to them."""
 
-ROUND_POINTS = tuple(p for p in FaultPoint if p not in LEASE_POINTS)
+ROUND_POINTS = tuple(p for p in FaultPoint if p not in (*LEASE_POINTS, *MODEL_POINTS))
 """Those that an acting round with something to write comes to."""
 
 FaultHook = Callable[[FaultPoint], None]

@@ -161,7 +161,10 @@ class Backend(Protocol):
 class Predictor(Protocol):
     """Predicts run times. Sees only what ended before `now`."""
 
-    model_id: str
+    @property
+    def model_id(self) -> str:
+        """Names what predicts; jobs are predicted anew when it is another one."""
+        ...
 
     def predict(self, jobs: Sequence[JobView], now: int) -> Sequence[Prediction | None]:
         """One prediction a job, in order; None where nothing can be said."""

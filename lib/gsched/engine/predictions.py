@@ -1,4 +1,8 @@
-"""Predicted run times, kept from round to round: one a waiting attempt and model."""
+"""Predicted run times, kept from round to round: one an attempt and model.
+
+An attempt keeps the prediction that it had while it waited. Of one that ran already when it was
+first seen it is made then, and not journalled: it would be compared with a truth half known.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from gsched.model.job import JobKey, JobState, JobView, Prediction
 from gsched.model.jobtable import JobTable
 
 _Attempt = tuple[JobKey, int]
+
+_PREDICTED = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
 
 
 class PredictionBook:
@@ -28,7 +34,7 @@ class PredictionBook:
         return len(self._predicted)
 
     def fill(self, state: ClusterState, predictor: Predictor, journal: Journal) -> ClusterState:
-        """`state` with predictions of its waiting jobs; new ones are kept in the journal."""
+        """`state` with predictions of what waits and runs; those of waiting jobs are journalled."""
         if self._model_id != predictor.model_id:
             self._predicted, self._filled, self._last = {}, {}, None
             self._model_id = predictor.model_id
@@ -42,7 +48,7 @@ class PredictionBook:
         before = self._filled
         pairs = [before.get(id(view)) or (view, self._with_its_own(view)) for view in views]
         self._filled = {id(pair[0]): pair for pair in pairs}
-        fresh = [_attempt(bare) for bare, _ in pairs if id(bare) not in before and _waits(bare)]
+        fresh = [_attempt(bare) for bare, _ in pairs if id(bare) not in before and _is_told(bare)]
         kept = {attempt: self._predicted[attempt] for attempt in fresh}
         for identity, (bare, _) in before.items():
             if identity not in self._filled:
@@ -56,18 +62,18 @@ class PredictionBook:
         new = [
             v
             for v in views
-            if id(v) not in self._filled and _waits(v) and _attempt(v) not in self._predicted
+            if id(v) not in self._filled and _is_told(v) and _attempt(v) not in self._predicted
         ]
         if not new:
             return
         made = [_usable(p) for p in predictor.predict(new, as_of)]
-        fresh = list(zip(map(_attempt, new), made, strict=True))
-        journal.record_predictions([(*attempt, p) for attempt, p in fresh if p], as_of)
-        self._predicted.update(fresh)
+        waiting = [(*_attempt(v), p) for v, p in zip(new, made, strict=True) if p and _waits(v)]
+        journal.record_predictions(waiting, as_of)
+        self._predicted.update(zip(map(_attempt, new), made, strict=True))
 
     def _with_its_own(self, view: JobView) -> JobView:
         prediction = self._predicted.get(_attempt(view))
-        if prediction is None or not _waits(view):
+        if prediction is None or not _is_told(view):
             return view
         return replace(view, predictions=(prediction,))
 
@@ -78,6 +84,10 @@ def _attempt(view: JobView) -> _Attempt:
 
 def _waits(view: JobView) -> bool:
     return view.state is JobState.PENDING
+
+
+def _is_told(view: JobView) -> bool:
+    return view.state in _PREDICTED
 
 
 def _usable(prediction: Prediction | None) -> Prediction | None:

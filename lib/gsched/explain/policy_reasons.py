@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from gsched.explain.order_reasons import order_reason
@@ -18,6 +18,8 @@ _SOURCES = {
     "all": "from all {n} past {jobs}",
     "table": "from the site's table",
     "constant": "the same for every job",
+    "time-limit": "its time limit, for nothing has ended yet",
+    "site-default": "the site's default, for nothing has ended yet",
 }
 
 
@@ -27,15 +29,31 @@ def prediction_source(source: str, similar_jobs: int) -> str:
     return text.format(n=similar_jobs, jobs="job" if similar_jobs == 1 else "jobs")
 
 
+def quantiles_of(duration: Mapping[str, Any]) -> dict[float, float]:
+    """The quantiles of a run time as the daemon tells it (``duration_s``): seconds by share."""
+    return {round(p, 3): value for p, value in duration.get("quantiles") or ()}
+
+
 def prediction_words(duration: Mapping[str, Any]) -> str:
-    """A predicted run time as the daemon tells it (``duration_s``)."""
-    quantiles: Sequence[Any] = duration.get("quantiles") or []
-    text = f"{float(duration['mean']):.0f} s"
-    if len(quantiles) >= 2:
-        (low_p, low), (high_p, high) = quantiles[0], quantiles[-1]
-        text += f" ({100 * (high_p - low_p):.0f} %: {low:.0f}–{high:.0f} s)"
+    """A predicted run time as the daemon tells it (``duration_s``): the median, and its interval.
+
+    Policies order by the mean, in which a run that may become long counts for more.
+    """
+    quantiles = quantiles_of(duration)
+    text = short_time(quantiles.get(0.5, float(duration["mean"])))
     source = prediction_source(str(duration.get("source")), int(duration.get("similar_jobs") or 0))
-    return f"{text}, {source}"
+    if 0.1 in quantiles and 0.9 in quantiles:
+        span = f"80 %: {short_time(quantiles[0.1])}–{short_time(quantiles[0.9])}"
+        return f"{text} ({span}, {source})"
+    return f"{text} ({source})"
+
+
+def caution_words(duration: Mapping[str, Any]) -> str:
+    """By how much orders reckon with more than is predicted (``caution``), and why; "" for none."""
+    factor = duration.get("caution") or 1
+    if factor <= 1:
+        return ""
+    return f"orders reckon with {factor:.2g} times that: recent jobs of this user outran theirs"
 
 
 def policy_reason(code: str, params: Mapping[str, Any]) -> str:
@@ -44,8 +62,8 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
         unit = "gpu" if code.endswith("gpu-time") else "cpu"
         source = prediction_source(str(params.get("source")), int(params.get("similar_jobs") or 0))
         return (
-            f"{_number(params.get(f'{unit}_time_s'))} {unit.upper()}-s predicted: "
-            f"{params.get(f'num_{unit}s')} × {_number(params.get('duration_s'))} s ({source})"
+            f"{_amount(params.get(f'{unit}_time_s'), unit)} predicted: "
+            f"{params.get(f'num_{unit}s')} × {_span(params.get('duration_s'))} ({source})"
         )
     if code.endswith(".no-prediction"):
         return "no prediction: keeps the median place"
@@ -83,7 +101,21 @@ def _starving_words(params: Mapping[str, Any]) -> str:
 
 
 def _span(seconds: Any) -> str:
-    return short_time(seconds) if isinstance(seconds, int) else "?"
+    return short_time(seconds) if _is_amount(seconds) else "?"
+
+
+def _amount(seconds: Any, unit: str) -> str:
+    """GPU-time or CPU-time: ``2.8 GPU-h``, seconds where it is less than six minutes."""
+    if not _is_amount(seconds):
+        return f"? {unit.upper()}-s"
+    if seconds < 360:
+        return f"{seconds:.0f} {unit.upper()}-s"
+    return f"{seconds / 3600:,.{0 if seconds >= 36000 else 1}f} {unit.upper()}-h"
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether it can be an amount of time: what others have written may be anything."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
 
 
 def _number(value: Any) -> str:

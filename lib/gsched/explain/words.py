@@ -34,9 +34,9 @@ def short_time(seconds: float) -> str:
     return f"{hrs}:{mins:02}:{secs:02}" if hrs else f"{mins}:{secs:02}"
 
 
-def moment(epoch: float) -> str:
-    """Epoch seconds as local ISO 8601 with offset."""
-    return datetime.fromtimestamp(epoch).astimezone().isoformat(timespec="seconds")
+def moment(epoch: float, timespec: str = "seconds") -> str:
+    """Epoch seconds as local ISO 8601 with offset, to the second or the minute (``minutes``)."""
+    return datetime.fromtimestamp(epoch).astimezone().isoformat(timespec=timespec)
 
 
 def percent(ratio: float) -> str:

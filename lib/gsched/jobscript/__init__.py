@@ -1,1 +1,1 @@
-"""Job scripts: their directives."""
+"""Job scripts: sbatch's command line, what it asks of gsched, scripts made from templates."""

@@ -12,11 +12,13 @@ from typing import Literal, get_args
 from gsched.errors import DataError, UsageError
 from gsched.jobscript.command_line import Word
 from gsched.jobscript.directives import Directive
-from gsched.jobscript.own_options import OPTIONS, VALUED
+from gsched.jobscript.own_options import OPTIONAL, OPTIONS, VALUED
+from gsched.jobscript.template_choice import TemplateChoice, parse_runtime
 from gsched.model.job import MAX_DEADLINE, MAX_REWARD, MAX_SOFT_DEADLINES, PHASES, Wants
 from gsched.model.times import Looking, parse_moment
 
 MAX_WAIT_S = 86400.0
+MAX_EVERY_S = 7 * 86400.0
 
 Otherwise = Literal["best-effort", "cancel"]
 """What becomes of a job that gsched refused or did not answer."""
@@ -30,15 +32,24 @@ _REWARD = re.compile(r"\d{1,10}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 class SubmitOptions:
     """What a submission asks of gsched.
 
-    `wants` goes into the token. `wait_s` None: do not wait for an answer. `warnings` are for the
-    user.
+    `wants` goes into the token. `suggests`: what gsched expects of the job is to be told. `wait_s`
+    None: do not wait for an answer. `template` wraps the script, None: nothing does. `warnings` are
+    for the user.
     """
 
     wants: Wants
     is_dry_run: bool = False
+    suggests: bool = False
     wait_s: float | None = None
     otherwise: Otherwise = "best-effort"
+    template: TemplateChoice | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def asks_for_something(self) -> bool:
+        """Whether more is asked for than that gsched keeps away."""
+        is_quiet = self.wants in (Wants(), Wants(opt_out=True))
+        return self.wait_s is not None or self.template is not None or not is_quiet
 
 
 def check_names(words: Sequence[Word]) -> None:
@@ -89,8 +100,10 @@ def read_options(
     return SubmitOptions(
         wants=wants,
         is_dry_run="--gs-dry-run" in given,
+        suggests="--gs-suggest" in given,
         wait_s=wait_s,
         otherwise=_otherwise(single.get("--gs-else"), wait_s),
+        template=_template(single.get("--gs-runtime"), single.get("--gs-checkpoint")),
         warnings=tuple(warnings),
     )
 
@@ -125,18 +138,26 @@ def _of_directives(directives: Sequence[Directive], name: str) -> list[_Given]:
 def _in_force(given: Sequence[_Given]) -> dict[str, list[_Given]]:
     """By option: the last one written, or all of a repeatable one. Raises UsageError."""
     found: dict[str, list[_Given]] = {}
-    for one in given:
+    for index, one in enumerate(given):
         if one.option not in OPTIONS:
-            near = difflib.get_close_matches(one.option, OPTIONS, 1)
-            hint = f"did you mean {near[0]}?" if near else "see `gsched submit --help`"
+            hint = _what_is_meant(one, given[:index])
             raise UsageError(f"{one.place}no such option {one.option!r}", hint)
         if one.option in VALUED and not one.value:
             raise one.error(f"a value is missing, {VALUED[one.option]}")
-        if one.option not in VALUED and one.value is not None:
+        if one.option in OPTIONAL and one.value == "":
+            raise one.error(f"a value is missing, {OPTIONAL[one.option]}")
+        if one.option not in {**VALUED, **OPTIONAL} and one.value is not None:
             raise UsageError(f"{one.place}option {one.option} takes no value")
         before = found.get(one.option, []) if one.option == _REPEATABLE else []
         found[one.option] = [*before, one]
     return found
+
+
+def _what_is_meant(one: _Given, before: Sequence[_Given]) -> str:
+    near = difflib.get_close_matches(one.option, OPTIONS, 1)
+    if before and before[-1].option in OPTIONAL and before[-1].value is None:
+        near = [f"{before[-1].option}={one.option}"]  # a value that stands apart
+    return f"did you mean {near[0]}?" if near else "see `gsched submit --help`"
 
 
 # -- values --------------------------------------------------------------------------------------
@@ -194,13 +215,35 @@ def _phases(given: _Given | None) -> tuple[str, ...]:
     return phases
 
 
+def _template(runtime: _Given | None, checkpoint: _Given | None) -> TemplateChoice | None:
+    """What ``--gs-runtime`` and ``--gs-checkpoint`` ask for; None for neither."""
+    if runtime is None and checkpoint is None:
+        return None
+    every_s = None
+    if checkpoint is not None and checkpoint.value is not None:
+        every_s = _seconds(checkpoint, MAX_EVERY_S)
+    has_checkpoints = checkpoint is not None
+    if runtime is None:
+        return TemplateChoice(asks_checkpoints=has_checkpoints, every_s=every_s)
+    try:
+        name, values = parse_runtime(runtime.value or "")
+    except UsageError as error:
+        raise runtime.error(error.message, error.hint) from None
+    place = f"{runtime.place}--gs-runtime: "
+    return TemplateChoice(name, values, has_checkpoints, every_s, place)
+
+
 def _wait(given: _Given | None) -> float | None:
     if given is None:
         return None
+    return _seconds(given, MAX_WAIT_S)
+
+
+def _seconds(given: _Given, most: float) -> float:
     text = given.value or ""
     seconds = float(text) if _SECONDS.fullmatch(text) else 0.0
-    if not 0 < seconds <= MAX_WAIT_S:
-        raise given.error(f"{text!r} is no number of seconds above 0, at most {MAX_WAIT_S:g}")
+    if not 0 < seconds <= most:
+        raise given.error(f"{text!r} is no number of seconds above 0, at most {most:g}")
     return seconds
 
 

@@ -49,7 +49,7 @@ class PartitionView:
 
     `state` is Slurm's own, in lower case: ``up``, ``down``, ``drain``, ``inactive``. Of `qos` come
     limits that stand before those of a job's own QOS. Jobs of `allow_accounts` alone (empty: of
-    all), and none of `deny_accounts`, may use it.
+    all), and none of `deny_accounts`, may use it; likewise for the users' groups and the QOS.
     """
 
     name: str
@@ -63,6 +63,9 @@ class PartitionView:
     qos: str = ""
     allow_accounts: tuple[str, ...] = ()
     deny_accounts: tuple[str, ...] = ()
+    allow_groups: tuple[str, ...] = ()
+    allow_qos: tuple[str, ...] = ()
+    deny_qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,7 @@ class PastJob:
     """A finished logical job, as the predictor learns from it.
 
     `duration_s` is the run time of its last attempt; `end_time` bounds what may be known when.
+    None = nobody has told. `array_task` and `het_offset` tell jobs of one `job_id` apart.
     """
 
     cluster: str
@@ -144,10 +145,12 @@ class PastJob:
     partition: str
     name: str
     num_gpus: int
-    num_cpus: int
-    num_nodes: int
+    num_cpus: int | None
+    num_nodes: int | None
     time_limit_s: int | None
     state: JobState
+    array_task: int | None = None
+    het_offset: int | None = None
 
     @property
     def duration_s(self) -> int:

@@ -142,7 +142,8 @@ class Prediction:
 
     `quantiles` are (probability, value) pairs in rising order. `source` is the rule that gave the
     value (``similar-name``, ``user-gpus``, …), `similar_jobs` the number of past jobs behind it,
-    `as_of` the moment before which those jobs ended.
+    `as_of` the moment before which those jobs ended. `caution` is the factor, 1 or more, that is in
+    `mean` (and not in the quantiles) because the user's jobs have outrun their predictions.
     """
 
     kind: PredictionKind
@@ -152,6 +153,7 @@ class Prediction:
     model_id: str
     similar_jobs: int
     as_of: int
+    caution: float = 1.0
 
 
 PHASES = ("pretrain", "eval", "sft", "debug")
@@ -170,7 +172,9 @@ class Wants:
 
     `deadline` is an epoch time by which the job shall have ended, `soft_deadlines` are (epoch
     time, reward) in rising order, the reward for having ended by then (0 < reward ≤ MAX_REWARD).
-    `phases` are some of PHASES. `number` tells apart requests that are otherwise equal.
+    `phases` are some of PHASES. `checkpoint`: the job has been submitted so that it saves
+    checkpoints when it is told to, and goes on after them. `number` tells apart requests that are
+    otherwise equal.
     """
 
     opt_out: bool = False
@@ -178,6 +182,7 @@ class Wants:
     soft_deadlines: tuple[tuple[int, float], ...] = ()
     phases: tuple[str, ...] = ()
     shareable: bool = False
+    checkpoint: bool = False
     number: int = 0
 
 

@@ -38,6 +38,8 @@ def wants_document(wants: Wants) -> dict[str, JsonValue]:
         found["phases"] = list(wants.phases)
     if wants.shareable:
         found["shareable"] = True
+    if wants.checkpoint:
+        found["checkpoint"] = True
     if wants.number:
         found["number"] = wants.number
     return found
@@ -51,5 +53,6 @@ def wants_of(document: Mapping[str, Any]) -> Wants:
         soft_deadlines=tuple((when, reward) for when, reward in document.get("soft_deadlines", [])),
         phases=tuple(document.get("phases", [])),
         shareable=bool(document.get("shareable")),
+        checkpoint=bool(document.get("checkpoint")),
         number=document.get("number", 0),
     )

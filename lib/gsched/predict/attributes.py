@@ -12,6 +12,10 @@ from gsched.model.job import UNLIMITED_S, JobState, JobView
 SHORTEST_S = 1.0
 """Durations count as at least this, Slurm's clock tick, wherever a logarithm is taken."""
 
+GPU, CPU = "gpu", "cpu"
+KINDS = (GPU, CPU)
+"""Jobs with GPUs and jobs without; each kind has a regression, a λ and a calibration of its own."""
+
 _ENDED_BY_CLUSTER = frozenset(
     {
         JobState.NODE_FAIL,
@@ -25,27 +29,41 @@ _ENDED_BY_CLUSTER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JobAttributes:
-    """What is known of a job when it is submitted. `name` is hostile text."""
+    """What is known of a job when it is submitted; None = it is not known. `name` is hostile text.
+
+    A job of which nobody knows whether it has GPUs counts as one without.
+    """
 
     user: str
     tenant: str
     partition: str
     name: str
     num_gpus: int
-    num_cpus: int
-    num_nodes: int
+    num_cpus: int | None
+    num_nodes: int | None
     submit_time: int
     time_limit_s: int | None
 
     @property
+    def kind(self) -> str:
+        """``gpu`` or ``cpu``, see KINDS."""
+        return GPU if self.num_gpus > 0 else CPU
+
+    @property
     def num_units(self) -> int:
         """GPUs, or CPUs of a job without GPUs; at least 1."""
-        return max(1, self.num_gpus or self.num_cpus)
+        return max(1, self.num_gpus or self.num_cpus or 1)
 
     @property
     def size(self) -> str:
         """The GPU count, or the CPU count of a job without GPUs: ``gpu:4``, ``cpu:16``."""
-        return f"gpu:{self.num_gpus}" if self.num_gpus > 0 else f"cpu:{self.num_cpus}"
+        if self.num_gpus > 0:
+            return f"gpu:{self.num_gpus}"
+        return f"cpu:{'?' if self.num_cpus is None else self.num_cpus}"
+
+    def within_limit(self, seconds: float) -> float:
+        """`seconds`, or the time limit if that is shorter: at its limit Slurm ends a job."""
+        return seconds if self.time_limit_s is None else min(seconds, float(self.time_limit_s))
 
 
 def of_past(job: PastJob) -> JobAttributes:
@@ -55,9 +73,9 @@ def of_past(job: PastJob) -> JobAttributes:
         tenant=job.tenant,
         partition=job.partition,
         name=job.name,
-        num_gpus=job.num_gpus,
-        num_cpus=job.num_cpus,
-        num_nodes=job.num_nodes,
+        num_gpus=job.num_gpus or 0,
+        num_cpus=job.num_cpus or None,
+        num_nodes=job.num_nodes or None,
         submit_time=job.submit_time,
         time_limit_s=_limit(job.time_limit_s),
     )
@@ -71,8 +89,8 @@ def of_view(job: JobView) -> JobAttributes:
         partition=job.partitions[0] if job.partitions else "",
         name=job.name,
         num_gpus=job.request.gpus.minimum,
-        num_cpus=job.request.num_cpus,
-        num_nodes=job.request.nodes.minimum,
+        num_cpus=job.request.num_cpus or None,
+        num_nodes=job.request.nodes.minimum or None,
         submit_time=job.first_submit,
         time_limit_s=_limit(job.time_limit_s),
     )
@@ -92,8 +110,14 @@ def select_jobs(jobs: Iterable[PastJob], as_of: int) -> tuple[list[PastJob], Cou
             left_out[reason] += 1
         else:
             kept.append(job)
-    kept.sort(key=lambda j: (j.end_time, j.cluster, j.job_id, j.submit_time, j.start_time))
+    kept.sort(key=_place)
     return kept, left_out
+
+
+def _place(job: PastJob) -> tuple[int | str, ...]:
+    """Total, so that the same jobs always come in the same order."""
+    part = (-1 if n is None else n for n in (job.array_task, job.het_offset))
+    return (job.end_time, job.cluster, job.job_id, *part, job.submit_time, job.start_time)
 
 
 def _unfit(job: PastJob, as_of: int) -> str:
@@ -109,4 +133,7 @@ def _unfit(job: PastJob, as_of: int) -> str:
 
 
 def _limit(time_limit_s: int | None) -> int | None:
-    return None if time_limit_s is None or time_limit_s >= UNLIMITED_S else time_limit_s
+    """None for no limit, and for one that is none: nothing runs for no time."""
+    if time_limit_s is None or not 0 < time_limit_s < UNLIMITED_S:
+        return None
+    return time_limit_s

@@ -1,24 +1,24 @@
-"""Jobs as rows of numbers for the regression: categories, counts, limits, calendar."""
+"""Jobs as rows of numbers for the regression: categories, counts, limits, calendar, history."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.model.job import UNLIMITED_S
-from gsched.model.names import masked
+from gsched.model.names import bounded
+from gsched.model.times import DAY_S
 from gsched.predict.attributes import JobAttributes
-from gsched.predict.names import nearest
+from gsched.predict.memory import HISTORY, Look
+from gsched.predict.names import mask_of, nearest
 
 CATEGORICAL = ("user", "tenant", "partition", "name_cluster")
 NUMERIC = ("num_gpus", "num_cpus", "num_nodes", "time_limit_s")
 CALENDAR = ("month", "weekday", "hour", "minute")  # of the first submission, UTC
-FEATURES = CATEGORICAL + NUMERIC + CALENDAR
+FEATURES = CATEGORICAL + NUMERIC + CALENDAR + HISTORY
 
 MAX_CATEGORIES = 250
 """Most frequent values of a category that get a code (the regression takes up to 255)."""
@@ -50,39 +50,36 @@ class FeatureEncoder:
             "partition": _codes(job.partition for job in jobs),
         }
         leaders: list[str] = []
-        for mask in _frequent((masked(job.name) for job in jobs), MAX_MASKS):
+        names = Counter(bounded(job.name) for job in jobs)
+        for mask in _frequent(_masks(names), MAX_MASKS):
             if len(leaders) < MAX_CATEGORIES and nearest(mask, leaders) is None:
                 leaders.append(mask)
         return cls(codes, leaders)
 
-    def matrix(self, jobs: Sequence[JobAttributes]) -> NDArray[np.float64]:
-        """One row a job, one column a name of FEATURES, NaN for an unknown category."""
-        rows = [self._row(job) for job in jobs]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), len(FEATURES))
-
-    def _row(self, job: JobAttributes) -> list[float]:
-        submitted = datetime.fromtimestamp(min(max(job.submit_time, 0), _LAST_TIME), UTC)
-        return [
-            self._codes["user"].get(job.user, np.nan),
-            self._codes["tenant"].get(job.tenant, np.nan),
-            self._codes["partition"].get(job.partition, np.nan),
-            self._cluster(job.name),
-            job.num_gpus,
-            job.num_cpus,
-            job.num_nodes,
-            UNLIMITED_S if job.time_limit_s is None else job.time_limit_s,
-            submitted.month,
-            submitted.weekday(),
-            submitted.hour,
-            submitted.minute,
+    def matrix(self, looks: Sequence[Look]) -> NDArray[np.float64]:
+        """One row a job, one column a name of FEATURES, NaN for what is not known."""
+        jobs = [look.job for look in looks]
+        users, tenants, partitions = (self._codes[name] for name in CATEGORICAL[:3])
+        columns: list[Sequence[float] | NDArray[np.int64]] = [
+            [users.get(job.user, np.nan) for job in jobs],
+            [tenants.get(job.tenant, np.nan) for job in jobs],
+            [partitions.get(job.partition, np.nan) for job in jobs],
+            [self._cluster(job.name) for job in jobs],
+            [_number(job.num_gpus) for job in jobs],
+            [_number(job.num_cpus) for job in jobs],
+            [_number(job.num_nodes) for job in jobs],
+            [_number(job.time_limit_s) for job in jobs],
+            *_calendar([job.submit_time for job in jobs]),
         ]
+        history = np.array([look.history for look in looks], dtype=np.float64)
+        return np.column_stack((*columns, history.reshape(len(looks), len(HISTORY))))
 
     def _cluster(self, name: str) -> float:
-        mask = masked(name)
+        mask = mask_of(bounded(name))
         if mask not in self._clusters:
             if len(self._clusters) >= MAX_MASKS:
                 self._clusters.clear()  # a cache: bounded, rebuilt on demand
-            found = nearest(mask, self._leaders)
+            found = nearest(mask, self._leaders) if mask else None
             self._clusters[mask] = np.nan if found is None else float(found)
         return self._clusters[mask]
 
@@ -101,13 +98,35 @@ class FeatureEncoder:
         return cls(codes, leaders)
 
 
+def _calendar(submit_times: Sequence[int]) -> Iterator[NDArray[np.int64]]:
+    """Month, weekday (Monday = 0), hour and minute of epoch times, in UTC."""
+    bounded_times = np.array([min(max(time, 0), _LAST_TIME) for time in submit_times], dtype="i8")
+    days, seconds = np.divmod(bounded_times, DAY_S)
+    yield days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12 + 1
+    yield (days + 3) % 7  # the epoch began on a Thursday
+    yield seconds // 3600
+    yield seconds // 60 % 60
+
+
+def _number(value: int | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _masks(names: Mapping[str, int]) -> Counter[str]:
+    """How often each masked name comes."""
+    counts: Counter[str] = Counter()
+    for name, count in names.items():
+        if name:
+            counts[mask_of(name)] += count
+    return counts
+
+
 def _codes(values: Iterable[str]) -> dict[str, int]:
-    return {value: code for code, value in enumerate(_frequent(values, MAX_CATEGORIES))}
+    return {value: code for code, value in enumerate(_frequent(Counter(values), MAX_CATEGORIES))}
 
 
-def _frequent(values: Iterable[str], limit: int) -> list[str]:
+def _frequent(counts: Mapping[str, int], limit: int) -> list[str]:
     """The `limit` most frequent values; equally frequent ones in alphabetical order."""
-    counts = Counter(values)
     return sorted(counts, key=lambda value: (-counts[value], value))[:limit]
 
 

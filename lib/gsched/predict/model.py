@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gsched import __version__
 from gsched.errors import DataError
 from gsched.model.history import PastJob
 from gsched.model.job import JobView, Prediction, PredictionKind
-from gsched.predict.attributes import JobAttributes, of_past, of_view, select_jobs
-from gsched.predict.features import FEATURES
+from gsched.predict.attributes import KINDS, SHORTEST_S, JobAttributes, of_view, select_jobs
+from gsched.predict.cold_start import DEFAULT_DURATION_S, first_guess
+from gsched.predict.features import FEATURES, FeatureEncoder
+from gsched.predict.fitting import KindInfo, fit
 from gsched.predict.gbdt import GbdtEstimator
-from gsched.predict.rolling import QUANTILES, Estimate, RollingEstimator
-from gsched.predict.validation import ANY_SOURCE, Validation, validate
+from gsched.predict.memory import Look, Memory
+from gsched.predict.rolling import QUANTILES, RULES, RollingEstimator
+from gsched.predict.validation import ANY_SOURCE, Seconds, scale, within_limits
+
+Quantiles = tuple[tuple[float, float], ...]
+"""(probability, seconds), rising."""
+
+_NO_RESIDUALS = (0.0,) * len(QUANTILES)
+_MIDDLE = QUANTILES.index(0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +35,7 @@ class ModelInfo:
     """How a model was made. Times are epoch seconds.
 
     `model_id` is a hash of the jobs, the parameters and the library versions: equal input, equal
-    id. `lam` weighs the rolling estimate. `validation` is None when there were too few jobs.
+    id. `kinds` has an entry for ``gpu`` and ``cpu``, where the history holds such jobs.
     """
 
     model_id: str
@@ -33,39 +45,47 @@ class ModelInfo:
     data_until: int
     num_jobs: int
     left_out: Mapping[str, int]
-    lam: float
+    default_duration_s: float
     features: tuple[str, ...]
-    validation: Validation | None
+    kinds: Mapping[str, KindInfo]
     versions: Mapping[str, str]
 
 
 class DurationModel:
     """Predicts run times; implements ``gsched.engine.ports.Predictor``.
 
-    `regression` is None when λ = 1: then it has no share in any prediction.
+    A prediction is made in two steps: a look at what is known at a moment, which is cheap, and what
+    follows from it, which asks the trees once for all jobs. `rolling_only` are the kinds of jobs
+    (``gpu``, ``cpu``) that are predicted by the rolling estimate alone for now.
     """
 
     def __init__(
-        self, info: ModelInfo, rolling: RollingEstimator, regression: GbdtEstimator | None
+        self,
+        info: ModelInfo,
+        memory: Memory,
+        encoder: FeatureEncoder,
+        regressions: Mapping[str, GbdtEstimator],
     ) -> None:
         self.info = info
-        self.model_id = info.model_id
-        self.rolling = rolling
-        self.regression = regression
+        self.memory = memory
+        self.encoder = encoder
+        self.regressions = regressions
+        self.rolling_only: frozenset[str] = frozenset()
         self._known_until = info.data_until
 
     @classmethod
-    def fit(cls, past_jobs: Sequence[PastJob], as_of: int, trained_at: int) -> DurationModel:
+    def fit(
+        cls,
+        past_jobs: Iterable[PastJob],
+        as_of: int,
+        trained_at: int,
+        default_duration_s: float = DEFAULT_DURATION_S,
+    ) -> DurationModel:
         """Learn from the jobs that ended before `as_of`. Raises DataError when there is none."""
         jobs, left_out = select_jobs(past_jobs, as_of)
         if not jobs:
             raise DataError("no finished job to learn from", "run `gsched db ingest` first")
-        validation = validate(jobs)
-        lam = validation.lam if validation else 1.0
-        attributes = [of_past(job) for job in jobs]
-        regression = (
-            GbdtEstimator.fit(attributes, [job.duration_s for job in jobs]) if lam < 1 else None
-        )
+        fitted = fit(jobs)
         info = ModelInfo(
             model_id="",
             trained_at=trained_at,
@@ -74,71 +94,169 @@ class DurationModel:
             data_until=jobs[-1].end_time,
             num_jobs=len(jobs),
             left_out=dict(sorted(left_out.items())),
-            lam=lam,
+            default_duration_s=default_duration_s,
             features=FEATURES,
-            validation=validation,
+            kinds=fitted.kinds,
             versions=library_versions(),
         )
         info = replace(info, model_id=_model_id(jobs, info))
-        return cls(info, RollingEstimator.fit(jobs), regression)
+        return cls(info, fitted.memory, fitted.encoder, fitted.regressions)
+
+    @property
+    def model_id(self) -> str:
+        """Another one while some jobs are predicted by the rolling estimate alone."""
+        return f"{self.info.model_id}+rolling" if self.rolling_only else self.info.model_id
+
+    @property
+    def rolling(self) -> RollingEstimator:
+        """P_R, with the past runs behind it."""
+        return self.memory.rolling
 
     def observe(self, job: PastJob) -> None:
         """Take a job that has ended since into the rolling estimate, without a refit."""
-        self.rolling.observe(job)
+        self.memory.observe(job)
         self._known_until = max(self._known_until, job.end_time)
 
     def predict(self, jobs: Sequence[JobView], now: int) -> list[Prediction | None]:
-        """Run time of each job from jobs that ended before `now`; None where none had.
+        """Run time of each job from jobs that ended before `now`; never None.
 
-        When the training jobs reach to `now` or beyond, the regression is left out.
+        When the training jobs reach to `now` or beyond, the regression is left out. Where none had
+        ended, the time limit or the site's default is all that is known.
         """
-        attributes = [of_view(job) for job in jobs]
-        estimates = self._estimates(attributes, now)
-        lam = self.info.lam
-        if self.regression is None or now <= self.info.data_until:
-            calibrated = lam == 1.0
-            return [
-                None if e is None else self._prediction(e, e.duration_s, calibrated, now)
-                for e in estimates
-            ]
-        regressed = self.regression.predict(attributes)
+        return list(self.predictions_of(self.look([of_view(job) for job in jobs], now)))
+
+    def parts(self, jobs: Sequence[JobView], now: int) -> dict[str, Seconds]:
+        """As `parts_of`, for live jobs."""
+        return self.parts_of(self.look([of_view(job) for job in jobs], now))
+
+    def look(self, jobs: Sequence[JobAttributes], now: int) -> list[Look]:
+        """What is known of `jobs` at `now`. What is observed later does not change a look."""
+        uncalibrated = {
+            (kind, rule)
+            for kind in KINDS
+            for rule in RULES
+            if rule not in (self._residuals(kind, now) or ())
+        }
+        return self.memory.look(jobs, now, uncalibrated)
+
+    def rows(self, looks: Sequence[Look]) -> NDArray[np.float64]:
+        """The looks as the regression sees them, one column a name of FEATURES."""
+        return self.encoder.matrix(looks)
+
+    def lam(self, kind: str) -> float:
+        """λ of ``gpu`` or ``cpu`` jobs; 1 where there is no regression."""
+        return self.info.kinds[kind].lam if kind in self.regressions else 1.0
+
+    def parts_of(self, looks: Sequence[Look]) -> dict[str, Seconds]:
+        """Seconds by ``model``, ``rolling``, ``regression``, without caution, within the limits.
+
+        NaN where an estimator has nothing to say: of the regression also where λ = 1 and the model
+        comes from its file, which leaves it out then. ``model`` is the blend, `rolling_only` or
+        not.
+        """
+        rolling = np.array([look.rolling_s for look in looks], dtype=np.float64)
+        regression = np.full(len(looks), math.nan)
+        lams = np.ones(len(looks))
+        for kind in self.regressions:
+            at = [i for i, look in enumerate(looks) if self._regressed(look, kind)]
+            if at:
+                asked = [looks[i] for i in at]
+                seconds = self.regressions[kind].predict(self.rows(asked))
+                regression[at] = within_limits(seconds, asked)
+                lams[at] = self.lam(kind)
+        model = np.where(lams == 1.0, rolling, lams * rolling + (1 - lams) * regression)
+        return {"model": model, "rolling": rolling, "regression": regression}
+
+    def predictions_of(
+        self, looks: Sequence[Look], parts: Mapping[str, Seconds] | None = None
+    ) -> list[Prediction]:
+        """A prediction for each look; `parts` are theirs, where they are known already."""
+        parts = parts or self.parts_of(looks)
+        rolls = np.array([look.job.kind in self.rolling_only for look in looks], dtype=np.bool_)
+        seconds = np.where(rolls, parts["rolling"], parts["model"])
         return [
-            None
-            if e is None
-            else self._prediction(e, lam * e.duration_s + (1 - lam) * float(seconds), True, now)
-            for e, seconds in zip(estimates, regressed, strict=True)
+            self._prediction(look, middle, quantiles)
+            for look, middle, quantiles in zip(
+                looks, seconds.tolist(), self._quantiles(looks, seconds), strict=True
+            )
         ]
 
-    def _estimates(self, jobs: Sequence[JobAttributes], now: int) -> list[Estimate | None]:
-        """Rolling estimates; jobs alike in what those look at share one."""
-        found: dict[tuple[str, str, str], Estimate | None] = {}
-        estimates = []
-        for job in jobs:
-            kind = (job.user, job.name, job.size)
-            if kind not in found:
-                found[kind] = self.rolling.estimate(job, now)
-            estimates.append(found[kind])
-        return estimates
+    def _regressed(self, look: Look, kind: str) -> bool:
+        """Whether the regression of `kind` can say something at this look."""
+        return (
+            look.job.kind == kind
+            and bool(look.source)
+            and look.now > self.info.data_until
+            and kind in self.regressions
+        )
 
-    def _prediction(
-        self, estimate: Estimate, mean_s: float, calibrated: bool, now: int
-    ) -> Prediction:
-        """With the quantiles that held-out jobs of the same rule showed, if they apply."""
-        validation = self.info.validation
-        if calibrated and validation:
-            ratios = validation.ratios.get(estimate.source) or validation.ratios[ANY_SOURCE]
-            quantiles = tuple((p, mean_s * r) for p, r in zip(QUANTILES, ratios, strict=True))
-        else:
-            quantiles = estimate.quantiles()
+    def _prediction(self, look: Look, seconds: float, quantiles: Quantiles) -> Prediction:
+        job = look.job
+        if not look.source:
+            return first_guess(job, self.info.default_duration_s, self.model_id, look.now)
+        distrust = look.distrust
+        cautious = max(seconds, min(seconds * distrust.factor, distrust.up_to_s))
+        mean = job.within_limit(cautious)
         return Prediction(
             kind=PredictionKind.DURATION,
-            mean=mean_s,
+            mean=mean,
             quantiles=quantiles,
-            source=estimate.source,
+            source=look.source,
             model_id=self.model_id,
-            similar_jobs=len(estimate.matches),
-            as_of=min(now, self._known_until + 1),
+            similar_jobs=look.num_similar,
+            as_of=min(look.now, self._known_until + 1),
+            caution=max(1.0, mean / seconds) if mean > seconds else 1.0,
         )
+
+    def _quantiles(self, looks: Sequence[Look], seconds: Seconds) -> list[Quantiles]:
+        """As held-out jobs of the same rule showed, and as the runs behind the estimate did.
+
+        The latter where fewer than MIN_PER_SOURCE jobs of the rule were held out: then those of all
+        rules speak for it, and no interval is narrower than the runs behind the estimate show.
+        """
+        cases = [(look.job.kind, look.now) for look in looks]
+        by_case = {case: self._residuals(*case) for case in set(cases)}
+        found = [by_case[case] for case in cases]
+        residuals = np.array(
+            [
+                by_rule.get(look.source, by_rule[ANY_SOURCE]) if by_rule else _NO_RESIDUALS
+                for look, by_rule in zip(looks, found, strict=True)
+            ],
+            dtype=np.float64,
+        )
+        scales = np.array([scale(look) for look in looks])
+        middles = np.maximum(SHORTEST_S, seconds)
+        values = middles[:, None] * np.exp(scales[:, None] * residuals)
+        limits = np.array([look.job.within_limit(math.inf) for look in looks])
+        bounded = np.minimum(np.maximum(SHORTEST_S, values), limits[:, None]).tolist()
+        return [
+            _with_own(look, row, predicted_s) if by_rule else look.own_quantiles
+            for look, by_rule, row, predicted_s in zip(
+                looks, found, bounded, seconds.tolist(), strict=True
+            )
+        ]
+
+    def _residuals(self, kind: str, now: int) -> Mapping[str, tuple[float, ...]] | None:
+        """By rule; they know all of the history, so that there are none at earlier moments."""
+        info = self.info.kinds.get(kind)
+        if info is None or info.validation is None or now <= self.info.data_until:
+            return None
+        is_rolling = kind in self.rolling_only
+        return info.validation.rolling_residuals if is_rolling else info.validation.residuals
+
+
+def _with_own(look: Look, calibrated: Sequence[float], seconds: float) -> Quantiles:
+    """The wider of both at each level, where the look tells what the runs behind it took.
+
+    The median is theirs where they alone make the prediction of `seconds`.
+    """
+    if not look.own_quantiles:
+        return tuple(zip(QUANTILES, calibrated, strict=True))
+    own = [value for _, value in look.own_quantiles]
+    low = map(min, calibrated[:_MIDDLE], own[:_MIDDLE])
+    high = map(max, calibrated[_MIDDLE + 1 :], own[_MIDDLE + 1 :])
+    middle = own[_MIDDLE] if seconds == look.rolling_s else calibrated[_MIDDLE]
+    return tuple(zip(QUANTILES, (*low, middle, *high), strict=True))
 
 
 def library_versions() -> dict[str, str]:
@@ -158,8 +276,10 @@ def _model_id(jobs: Sequence[PastJob], info: ModelInfo) -> str:
         row = (
             *(job.cluster, job.job_id, job.submit_time, job.start_time, job.end_time),
             *(job.user, job.tenant, job.partition, job.name, job.time_limit_s),
-            *(job.num_gpus, job.num_cpus, job.num_nodes),
+            *(job.num_gpus, job.num_cpus, job.num_nodes, job.array_task, job.het_offset),
         )
-        digest.update(json.dumps(row).encode())
-    digest.update(json.dumps([info.lam, info.features, dict(info.versions)]).encode())
+        digest.update(repr(row).encode())
+    lams = sorted((kind, found.lam) for kind, found in info.kinds.items())
+    made = (lams, info.default_duration_s, info.features, sorted(info.versions.items()))
+    digest.update(repr(made).encode())
     return f"duration-{digest.hexdigest()[:12]}"

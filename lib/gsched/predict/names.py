@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import lru_cache
 
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
+
+from gsched.model.names import masked
 
 SIMILARITY_CUTOFF = 0.8
 """Masked names are alike when at most a fifth of their characters differ (Levenshtein)."""
 
 
-def most_similar(wanted: str, masks: Mapping[str, str], limit: int) -> list[str]:
-    """Keys of at most `limit` of the `masks` (key → masked name) like the masked name `wanted`.
+@lru_cache(maxsize=2**14)
+def mask_of(name: str) -> str:
+    """``masked``, kept for the names that come again; `name` is bounded."""
+    return masked(name)
+
+
+def most_similar(wanted: str, masks: list[str], limit: int) -> list[str]:
+    """At most `limit` of `masks` like the masked name `wanted`.
 
     Most alike first; empty when none passes SIMILARITY_CUTOFF.
     """
@@ -23,7 +31,7 @@ def most_similar(wanted: str, masks: Mapping[str, str], limit: int) -> list[str]
         score_cutoff=SIMILARITY_CUTOFF,
         limit=limit,
     )
-    return [key for _, _, key in found]
+    return [mask for mask, _, _ in found]
 
 
 def nearest(wanted: str, masks: list[str]) -> int | None:

@@ -1,47 +1,58 @@
 """How good the estimators are on the latest jobs, and the mixture λ that follows from it.
 
 λ is chosen by the rank correlation of predicted with true GPU-time (CPU-time of jobs without GPUs),
-since that order is what the prediction is for. Of all λ within one standard error of the best, the
-largest is taken: the rolling estimate is the simpler and safer part, and a few held-out jobs prove
-little.
+since that order is what the prediction is for. Of all λ within one standard error of the best those
+remain whose predictions are off by the smallest factor (geometric mean, again within one standard
+error), and of these the largest is taken: the rolling estimate is the simpler and safer part, and a
+few held-out jobs prove little.
 
-Held out is the last fifth of the jobs by end time. In a small history that would be a biased
-handful (of jobs started together the longest end last), so there every fifth job is held out in
-turn.
+The intervals are approximately split-conformal: what they are calibrated on has not taught the
+regression that predicted it, but λ is chosen on the same jobs, and the trees in use are fitted once
+more on all jobs.
+
+Held out is the last fifth of the jobs by end time: in the order of ends long jobs are as frequent
+as they are, while of those submitted last the long ones are still running. Each is predicted as it
+was submitted, or at the moment that parts the two, which is later for a few. In a small history the
+last fifth would be a biased handful (of jobs started together the longest end last), so there every
+fifth job is held out in turn.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gsched.model.history import PastJob
 from gsched.predict.attributes import SHORTEST_S, of_past
+from gsched.predict.baselines import NAMES, Baselines
+from gsched.predict.features import FeatureEncoder
 from gsched.predict.gbdt import GbdtEstimator
-from gsched.predict.rolling import QUANTILES, RollingEstimator
+from gsched.predict.memory import Look, walk
+from gsched.predict.rolling import QUANTILES
 
 Seconds = NDArray[np.float64]
 
 FOLDS = 5
 MIN_JOBS = 2 * FOLDS
-"""Fewer jobs choose nothing: the rolling estimate is used alone then."""
+"""From fewer nothing is chosen and no regression learnt: the rolling estimate is used alone."""
 
 MIN_WINDOW = 100
 """Jobs that the last fifth has to have, to be held out as a whole."""
 
-GRID = tuple(step / 10 for step in range(1, 11))
-"""λ to choose from. Not 0: only the rolling estimate follows what a user has changed lately. With 0
-the rank correlation on iu-mason-2017 fell from 0.68 to 0.53, and on llnl-atlas-2006 by 0.01."""
+GRID = tuple(step / 10 for step in range(11))
+"""λ to choose from."""
 
-MIN_PER_SOURCE = 20
+MIN_PER_SOURCE = 50
 """Held-out jobs of one rule of the rolling estimate that make up their own quantiles."""
 
 ANY_SOURCE = "any"
+
+LAST_FIFTH, EVERY_FIFTH = "last-fifth", "every-fifth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +71,15 @@ class Score:
 class Comparison:
     """Predictions for held-out jobs, in seconds, by estimator, beside the truth.
 
-    `num_units` are the GPUs (or CPUs) of each job, `sources` the rule of its rolling estimate.
+    `num_units` are the GPUs (or CPUs) of each job, `sources` the rule of its rolling estimate,
+    `scales` how widely the truth is expected to spread around a prediction (see `scale`).
     """
 
     num_units: Seconds
     actual_s: Seconds
     predicted_s: Mapping[str, Seconds]
     sources: tuple[str, ...]
+    scales: Seconds
 
     def blend(self, lam: float) -> Seconds:
         """λ·rolling + (1−λ)·regression."""
@@ -82,10 +95,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What the held-out window taught.
+    """What the held-out jobs taught.
 
-    `scores`: the ``model`` and, beside it, its parts and naive means. `grid`: rank correlation by
-    λ. `ratios`: quantiles of true / predicted duration, by rule of the rolling estimate.
+    `scores`: the ``model`` and, beside it, its parts and naive predictors. `grid`: rank correlation
+    by λ. `residuals`: by rule of the rolling estimate, quantiles (at the levels of QUANTILES) of
+    ln(true / predicted) / scale; `rolling_residuals` those of the rolling estimate alone.
     """
 
     lam: float
@@ -93,24 +107,26 @@ class Validation:
     num_held_out: int
     scores: Mapping[str, Score]
     grid: Mapping[str, float]
-    ratios: Mapping[str, tuple[float, ...]]
+    residuals: Mapping[str, tuple[float, ...]]
+    rolling_residuals: Mapping[str, tuple[float, ...]]
 
 
-def validate(jobs: Sequence[PastJob]) -> Validation | None:
-    """Choose λ on held-out jobs of `jobs` (in order of end times); None when there are too few."""
-    if len(jobs) < MIN_JOBS:
-        return None
-    since = jobs[len(jobs) * (FOLDS - 1) // FOLDS].end_time
-    train = [job for job in jobs if job.end_time < since]
-    held_out = [job for job in jobs if job.end_time >= since]
-    if train and len(held_out) >= MIN_WINDOW:
-        return _judge(compare(train, held_out, since), "last-fifth")
-    return _judge(_cross_validate(jobs), "every-fifth")
+def scale(look: Look) -> float:
+    """How widely a run is expected to spread around its prediction, in natural logarithms.
+
+    One plus the spread of the runs behind it, and one by their number, for of few the spread is
+    hardly known and of a single one not at all. The first one keeps jobs whose runs were all alike
+    from intervals without width: on Philly and ITP the 80 % intervals then hold as many of the jobs
+    with narrow as of those with wide ones.
+    """
+    return 1.0 + look.spread + 1.0 / max(1, look.num_similar)
 
 
-def _judge(comparison: Comparison, held_out: str) -> Validation:
+def judge(comparison: Comparison, held_out: str) -> Validation:
+    """Choose λ and calibrate on predictions for held-out jobs."""
     grid = {lam: comparison.score(comparison.blend(lam)).rank_correlation for lam in GRID}
-    lam = _choose(grid, len(comparison.actual_s))
+    errors = {lam: _mean_log_error(comparison.blend(lam), comparison.actual_s) for lam in GRID}
+    lam = _choose(grid, errors, len(comparison.actual_s))
     predicted_s = {"model": comparison.blend(lam)} | dict(comparison.predicted_s)
     return Validation(
         lam=lam,
@@ -118,33 +134,42 @@ def _judge(comparison: Comparison, held_out: str) -> Validation:
         num_held_out=len(comparison.actual_s),
         scores={name: comparison.score(values) for name, values in predicted_s.items()},
         grid={f"{candidate:.1f}": correlation for candidate, correlation in grid.items()},
-        ratios=_ratios(comparison, lam),
+        residuals=_residuals(comparison, comparison.blend(lam)),
+        rolling_residuals=_residuals(comparison, comparison.predicted_s["rolling"]),
     )
 
 
-def _choose(grid: Mapping[float, float], num_jobs: int) -> float:
-    """The largest λ whose rank correlation is within one standard error of the best."""
-    best = max(grid.values())
-    standard_error = (1 - best**2) / math.sqrt(num_jobs - 1)
-    return max(lam for lam, correlation in grid.items() if correlation >= best - standard_error)
+def _choose(
+    correlations: Mapping[float, float],
+    errors: Mapping[float, tuple[float, float]],
+    num_jobs: int,
+) -> float:
+    """λ by rank correlations and by mean log errors, the latter with their standard errors."""
+    best = max(correlations.values())
+    near = best - (1 - best**2) / math.sqrt(num_jobs - 1)
+    ordered = [lam for lam, correlation in correlations.items() if correlation >= near]
+    allowed = sum(min(errors[lam] for lam in ordered))
+    return max(lam for lam in ordered if errors[lam][0] <= allowed)
 
 
-def compare(train: Sequence[PastJob], held_out: Sequence[PastJob], since: int) -> Comparison:
-    """Walk forward over `held_out`, each job predicted when it was submitted, or at `since`.
-
-    Rolling estimate and means learn from held-out jobs as they end; the regression knows only
-    `train`, which ended before `since`.
-    """
-    return _predict(train, held_out, since, learnt_on_the_way=held_out)
-
-
-def _cross_validate(jobs: Sequence[PastJob]) -> Comparison:
-    """Each fifth of `jobs` predicted from the other four, as after the end of all."""
+def hold_out_every_fifth(jobs: Sequence[PastJob]) -> Comparison:
+    """Each fifth of `jobs` (by end time) predicted from the other four, as after the end of all."""
     after = max(job.end_time for job in jobs) + 1
     folds = []
     for fold in range(FOLDS):
         train = [job for i, job in enumerate(jobs) if i % FOLDS != fold]
-        folds.append(_predict(train, jobs[fold::FOLDS], after, learnt_on_the_way=()))
+        memory, learnt = walk(train, [(job.submit_time, i) for i, job in enumerate(train)])
+        held_out = jobs[fold::FOLDS]
+        baselines = Baselines(train)
+        folds.append(
+            compare(
+                learnt,
+                [job.duration_s for job in train],
+                memory.look([of_past(job) for job in held_out], after),
+                [job.duration_s for job in held_out],
+                [baselines.durations_s(of_past(job)) for job in held_out],
+            )
+        )
     return Comparison(
         num_units=np.concatenate([f.num_units for f in folds]),
         actual_s=np.concatenate([f.actual_s for f in folds]),
@@ -153,42 +178,59 @@ def _cross_validate(jobs: Sequence[PastJob]) -> Comparison:
             for name in folds[0].predicted_s
         },
         sources=tuple(source for f in folds for source in f.sources),
+        scales=np.concatenate([f.scales for f in folds]),
     )
 
 
-def _predict(
-    train: Sequence[PastJob],
-    wanted: Sequence[PastJob],
-    since: int,
-    learnt_on_the_way: Sequence[PastJob],
+def compare(
+    learnt: Sequence[Look],
+    learnt_s: Sequence[float],
+    asked: Sequence[Look],
+    actual_s: Sequence[float],
+    naive: Sequence[Mapping[str, float]],
 ) -> Comparison:
-    attributes = [of_past(job) for job in wanted]
-    regression = GbdtEstimator.fit([of_past(j) for j in train], [j.duration_s for j in train])
-    rolling, means = RollingEstimator.fit(train), _Means(train)
-    endings = deque(sorted(learnt_on_the_way, key=lambda j: j.end_time))
-    rolled, user_means, overall = (np.zeros(len(wanted)) for _ in range(3))
-    sources = [""] * len(wanted)
-    for i in sorted(range(len(wanted)), key=lambda i: wanted[i].submit_time):
-        now = max(wanted[i].submit_time, since)
-        while endings and endings[0].end_time < now:
-            rolling.observe(endings[0])
-            means.observe(endings.popleft())
-        estimate = rolling.estimate(attributes[i], now)
-        if estimate is None:
-            raise ValueError("no job to learn from ended before the held-out ones")
-        rolled[i], sources[i] = estimate.duration_s, estimate.source
-        user_means[i], overall[i] = means.of(wanted[i].user), means.overall
+    """Predict the jobs of `asked` by a regression that has seen `learnt` and how long they ran.
+
+    `actual_s` are the true seconds of `asked`, `naive` the predictions that need no model. Looks at
+    which nothing had ended yet are neither learnt from nor predicted.
+    """
+    known = [i for i, look in enumerate(asked) if look.source]
+    looks = [asked[i] for i in known]
+    told = [naive[i] for i in known]
+    predicted_s = {
+        "rolling": _array(look.rolling_s for look in looks),
+        "regression": _regress(learnt, learnt_s, looks),
+    }
     return Comparison(
-        num_units=np.array([job.num_units for job in attributes], dtype=np.float64),
-        actual_s=np.array([job.duration_s for job in wanted], dtype=np.float64),
-        predicted_s={
-            "rolling": rolled,
-            "regression": regression.predict(attributes),
-            "user-mean": user_means,
-            "mean": overall,
-        },
-        sources=tuple(sources),
+        num_units=_array(look.job.num_units for look in looks),
+        actual_s=_array(actual_s[i] for i in known),
+        predicted_s=predicted_s | {name: _array(t[name] for t in told) for name in NAMES},
+        sources=tuple(look.source for look in looks),
+        scales=_array(scale(look) for look in looks),
     )
+
+
+def _array(values: Iterable[float]) -> Seconds:
+    return np.array(list(values), dtype=np.float64)
+
+
+def _regress(
+    learnt: Sequence[Look], durations_s: Sequence[float], asked: Sequence[Look]
+) -> Seconds:
+    """What a regression would say; the rolling estimate where there is too little for one."""
+    rows = [i for i, look in enumerate(learnt) if look.source]
+    if len(rows) < MIN_JOBS:
+        return _array(look.rolling_s for look in asked)
+    encoder = FeatureEncoder.fit([learnt[i].job for i in rows])
+    regression = GbdtEstimator.fit(
+        encoder.matrix([learnt[i] for i in rows]), [durations_s[i] for i in rows]
+    )
+    return within_limits(regression.predict(encoder.matrix(asked)), asked)
+
+
+def within_limits(predicted_s: Seconds, looks: Sequence[Look]) -> Seconds:
+    """No prediction beyond the time limit, at which Slurm ends a job."""
+    return np.minimum(predicted_s, _array(look.job.within_limit(math.inf) for look in looks))
 
 
 def rank_correlation(predicted_s: Seconds, actual_s: Seconds) -> float:
@@ -202,49 +244,47 @@ def rank_correlation(predicted_s: Seconds, actual_s: Seconds) -> float:
 
 def log_error(predicted_s: Seconds, actual_s: Seconds) -> float:
     """Median of \\|ln(predicted / actual)\\|, durations below a second counted as one."""
-    return float(np.median(np.abs(_log_ratio(actual_s, predicted_s))))
+    return float(np.median(np.abs(log_ratios(actual_s, predicted_s))))
 
 
-class _Means:
-    """Running mean durations, of each user and of all: what needs no model."""
-
-    def __init__(self, jobs: Sequence[PastJob]) -> None:
-        self._total_s, self._count = 0.0, 0
-        self._users: dict[str, tuple[float, int]] = {}
-        for job in jobs:
-            self.observe(job)
-
-    def observe(self, job: PastJob) -> None:
-        total_s, count = self._users.get(job.user, (0.0, 0))
-        self._users[job.user] = (total_s + job.duration_s, count + 1)
-        self._total_s, self._count = self._total_s + job.duration_s, self._count + 1
-
-    @property
-    def overall(self) -> float:
-        return self._total_s / self._count
-
-    def of(self, user: str) -> float:
-        total_s, count = self._users.get(user, (0.0, 0))
-        return total_s / count if count else self.overall
-
-
-def _ratios(comparison: Comparison, lam: float) -> dict[str, tuple[float, ...]]:
-    """Split-conformal: quantiles of true / predicted on jobs that the fit has not seen."""
-    logs = _log_ratio(comparison.actual_s, comparison.blend(lam))
-    sources = np.array(comparison.sources)
-    groups = {ANY_SOURCE: logs} | {
-        source: logs[sources == source]
-        for source in sorted(set(comparison.sources))
-        if np.count_nonzero(sources == source) >= MIN_PER_SOURCE
-    }
-    return {
-        source: tuple(float(q) for q in np.exp(np.quantile(group, QUANTILES, method="weibull")))
-        for source, group in groups.items()
-    }
-
-
-def _log_ratio(numerator_s: Seconds, denominator_s: Seconds) -> Seconds:
+def log_ratios(numerator_s: Seconds, denominator_s: Seconds) -> Seconds:
+    """ln(numerator / denominator), durations below a second counted as one."""
     result: Seconds = np.log(np.maximum(numerator_s, SHORTEST_S)) - np.log(
         np.maximum(denominator_s, SHORTEST_S)
     )
     return result
+
+
+def _mean_log_error(predicted_s: Seconds, actual_s: Seconds) -> tuple[float, float]:
+    """Mean of \\|ln(predicted / actual)\\| and its standard error."""
+    errors = np.abs(log_ratios(actual_s, predicted_s))
+    return float(errors.mean()), float(errors.std() / math.sqrt(len(errors)))
+
+
+def _residuals(comparison: Comparison, predicted_s: Seconds) -> dict[str, tuple[float, ...]]:
+    """How far the truth was off on jobs that the regression had not seen, by rule."""
+    scaled = log_ratios(comparison.actual_s, predicted_s) / comparison.scales
+    sources = np.array(comparison.sources)
+    groups = {ANY_SOURCE: scaled} | {
+        source: scaled[sources == source]
+        for source in sorted(set(comparison.sources))
+        if np.count_nonzero(sources == source) >= MIN_PER_SOURCE
+    }
+    return {
+        source: tuple(_quantile(sorted(group.tolist()), level) for level in QUANTILES)
+        for source, group in groups.items()
+    }
+
+
+def _quantile(rising: Sequence[float], level: float) -> float:
+    """The value that the next of such residuals stays below with the probability `level`.
+
+    Of n residuals the extremes are at the levels 1/(n+1) and n/(n+1). Levels beyond them are as far
+    from the median as where both tails fall off exponentially, which log run times hardly exceed.
+    """
+    outermost = 1 / (len(rising) + 1)
+    tail = min(level, 1 - level)
+    if tail >= outermost:
+        return float(np.quantile(rising, level, method="weibull"))
+    middle, extreme = median(rising), rising[0] if level < 0.5 else rising[-1]
+    return middle + (extreme - middle) * math.log(2 * tail) / math.log(2 * outermost)

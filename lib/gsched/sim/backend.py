@@ -7,10 +7,12 @@ at a time. The order is carried out exactly: jobs of one level are told apart by
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gsched.engine.ports import Plan
+from gsched.engine.starvation import STARVING_FROM
 from gsched.model.cluster import ClusterState, Delta
 from gsched.model.decision import Decision, Grant, Renew, Revoke
 from gsched.model.job import Capability, JobKey, JobState, JobView
@@ -23,7 +25,7 @@ from gsched.sim.core.build import make_sim, with_more_room
 from gsched.sim.core.ordered_loop import result_of
 from gsched.sim.core.queues import renew_keys
 from gsched.sim.core.recording import sample_until, samples_due
-from gsched.sim.core.state import RUNNING, WAITING
+from gsched.sim.core.state import RUNNING, STARVING, WAITING
 from gsched.sim.core.steps import advance, next_event_s, preempt, schedule, start_if_fits
 from gsched.sim.jobs import SimJobs
 from gsched.sim.result import SimResult
@@ -33,6 +35,7 @@ from gsched.sim.sight import Sight
 CHANNEL = "sim-priority"
 _LEVEL_POINTS = 2**40  # of a level of 1.0
 _TIE_POINTS = 2**20  # of one point of a level: room for jobs that have the same
+_STARVING_POINTS = round(STARVING_FROM * _LEVEL_POINTS) * _TIE_POINTS
 
 CAPABILITIES = frozenset({Capability.REORDER, Capability.PREEMPT, Capability.ORACLE})
 """What a simulation can do for a policy."""
@@ -43,7 +46,8 @@ class SimBackend:
 
     Jobs start by their order, and `misfit` says what follows on one that does not fit; with
     `by_grant` they start by ``Grant`` alone. A ``Revoke`` takes a job's GPUs away. `records` are
-    the jobs as policies see them, by row; each must fit on its pool.
+    the jobs as policies see them, by row; each must fit on its pool. Which of them starve is seen
+    from their ranks: it is for who runs the rounds to give them the bound of `rules`, too.
     """
 
     capabilities = CAPABILITIES
@@ -63,7 +67,7 @@ class SimBackend:
         self._jobs, self._cluster, self._rules = jobs, cluster, rules
         self._by_grant = by_grant and Capability.PREEMPT in self.capabilities
         form = OrderForm.static(np.zeros(len(jobs)), Discipline(misfit=misfit))
-        self._sim = make_sim(jobs, cluster, form, rules)
+        self._sim = make_sim(jobs, cluster, form, replace(rules, starvation_bound_s=0))
         self.records = records
         self._sight = Sight(cluster, records, jobs.origin, leases=self._by_grant)
         self._priority = np.zeros(len(jobs), dtype=np.int64)
@@ -92,6 +96,15 @@ class SimBackend:
         if not round_s or self.time_s % round_s == 0:
             return self.time_s
         return (self.time_s // round_s + 1) * round_s
+
+    @property
+    def next_starving_s(self) -> float:
+        """When the next waiting job has waited beyond the bound; infinite where none will."""
+        bound_s = self._rules.starvation_bound_s
+        if not bound_s:
+            return np.inf
+        due_s = np.floor(self._jobs.submit_s[self._rows_in(WAITING)]) + bound_s + 1
+        return float(np.min(due_s[due_s > self.time_s], initial=np.inf))
 
     @property
     def ended(self) -> int:
@@ -260,7 +273,10 @@ class SimBackend:
     def _put_in_order(self) -> None:
         """The priorities as keys; a look at every pool, for what stands first may be another."""
         rows = self._waiting()
-        self._sim.jobs["constant"][rows] = np.arange(len(rows))
+        starves = self._priority[rows] >= _STARVING_POINTS
+        self._sim.jobs["level"][rows] = np.where(starves, STARVING, 0)
+        for name in ("constant", "key"):
+            self._sim.jobs[name][rows] = np.arange(len(rows))
         for pool in range(len(self._sim.pools)):
             renew_keys(self._sim, pool, self.time_s)
         self._sim.pools["is_dirty"] = 1

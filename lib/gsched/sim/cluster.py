@@ -17,7 +17,8 @@ class SimCluster:
 
     The nodes of pool p are the rows ``first_node[p]:first_node[p + 1]``. Nodes of one switch (a
     number that is unique over the pools) are near each other. A job runs `type_speed` times as
-    fast on a GPU of that type as on the reference.
+    fast on a GPU of that type as on the reference. A job whose type is ``len(gpu_types) + k`` may
+    use GPUs of any of the types ``type_sets[k]``.
     """
 
     pools: tuple[str, ...]
@@ -28,6 +29,7 @@ class SimCluster:
     node_type: Ints
     gpu_types: tuple[str, ...]
     type_speed: Floats
+    type_sets: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def uniform(

@@ -50,7 +50,8 @@ def run_rounds(
     )
     interrupted = False
     try:
-        replay(backend, policy, AlreadyPredicted(), told=told)
+        bound = RoundRules(starvation_bound_s=rules.starvation_bound_s)
+        replay(backend, policy, AlreadyPredicted(), bound, told)
     except KeyboardInterrupt:
         interrupted = True
     return backend.result(policy.name, interrupted)
@@ -87,9 +88,9 @@ def replay(
         backend.start_jobs()
         vain = vain + 1 if backend.moves == moves and not backend.running else 0
         moves = backend.moves
-        wakeup_s = _NEVER
+        wakeup_s = backend.next_starving_s
         if decision.next_wakeup is not None and decision.next_wakeup > backend.now:
-            wakeup_s = float(decision.next_wakeup - backend.origin)
+            wakeup_s = min(wakeup_s, float(decision.next_wakeup - backend.origin))
         if done % _ROUNDS_A_WORD == 0:
             told("jobs ended", backend.ended)
 

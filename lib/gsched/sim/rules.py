@@ -111,7 +111,11 @@ class SimRules:
     With `size_first_tick_s` > 0, a job that comes to an empty queue is placed by its number of
     GPUs at first, and by its key so many seconds later: as where predictions come with the next
     tick of a scheduler's clock. With `round_s` > 0, a scheduler decides at whole multiples of it
-    (from the jobs' origin) only, and not whenever something happens.
+    (from the jobs' origin) only, and not whenever something happens. With `starvation_bound_s` > 0,
+    jobs that have waited for longer (in whole seconds) come before all that have not, the longest
+    waiter first, and nothing is skipped over their heads: what the daemon's setting does live.
+    With `backfill_depth` > 0, backfill looks at so many jobs behind the first that does not fit, as
+    Slurm's bf_max_job_test has it.
     """
 
     placement: Placement = Placement.CONSOLIDATED
@@ -125,3 +129,5 @@ class SimRules:
     sample_s: float = 600.0
     size_first_tick_s: float = 0.0
     round_s: float = 0.0
+    starvation_bound_s: int = 0
+    backfill_depth: int = 0

@@ -41,7 +41,7 @@ def simulate(
     `told` hears how many jobs have ended, every some ten thousand events, and one of
     `compiling.TOLD` where the loops are yet to be compiled. Interrupted (Ctrl-C), the
     part so far comes back, with `interrupted` set. Raises DataError for a job that is no job or
-    can never run here (``gsched.app.sim_inputs`` leaves those out and counts them), ConfigError for
+    can never run here (``gsched.app.sim.inputs`` leaves those out and counts them), ConfigError for
     a policy that needs what no simulation offers, UsageError for rules that do not go together,
     GschedError when a policy without a form fails.
     """
@@ -103,6 +103,7 @@ def runs_static(form: OrderForm, rules: SimRules, cluster: SimCluster) -> bool:
         and discipline.misfit is Misfit.BLOCK
         and rules.scheduler is Scheduler.PLAIN
         and rules.round_s == 0
+        and rules.starvation_bound_s == 0
         and rules.failures is None
         and rules.sharing is None
         and rules.sleep is None

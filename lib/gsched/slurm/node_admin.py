@@ -21,7 +21,7 @@ from gsched.slurm.parse_queue import squeue_format
 from gsched.slurm.patience import Patience, Runner
 from gsched.slurm.run import Completed, run
 
-NodeOrder = Literal["drain", "resume", "power_down", "power_up"]
+NodeOrder = Literal["drain", "resume", "power_down_asap", "power_up"]
 
 _JOB_FIELDS = (
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "HetJobOffset", "NodeList", "admin_comment",

@@ -114,6 +114,12 @@ def parse_node_reasons(text: str) -> dict[str, str]:
     return {name: reason for name, reason in found.items() if reason}
 
 
+def parse_node_starts(text: str) -> dict[str, int]:
+    """When each node's slurmd was started, in ``scontrol -o show node`` with epoch times."""
+    found = {r["NodeName"]: r.get("SlurmdStartTime", "") for r in _records(text, "NodeName")}
+    return {name: int(at) for name, at in found.items() if at.isdecimal() and int(at)}
+
+
 def parse_partitions(text: str) -> tuple[PartitionView, ...]:
     """``scontrol -o show partition``. Raises DataError for a limit or node list that is none."""
     return tuple(
@@ -127,8 +133,11 @@ def parse_partitions(text: str) -> tuple[PartitionView, ...]:
             default_time_s=_limit(parse_time_limit(record.get("DefaultTime", ""))),
             state=record.get("State", "").lower(),
             qos=record.get("QoS", ""),
-            allow_accounts=_accounts(record.get("AllowAccounts", "")),
-            deny_accounts=_accounts(record.get("DenyAccounts", "")),
+            allow_accounts=_named(record.get("AllowAccounts", "")),
+            deny_accounts=_named(record.get("DenyAccounts", "")),
+            allow_groups=_named(record.get("AllowGroups", "")),
+            allow_qos=_named(record.get("AllowQos", "")),
+            deny_qos=_named(record.get("DenyQos", "")),
         )
         for record in _records(text, "PartitionName")
     )
@@ -136,11 +145,16 @@ def parse_partitions(text: str) -> tuple[PartitionView, ...]:
 
 def parse_partition_numbers(text: str, key: str) -> dict[str, int]:
     """A whole number of each partition, by name, in ``scontrol -o show partition``."""
-    found = {r["PartitionName"]: r.get(key, "") for r in _records(text, "PartitionName")}
+    found = parse_partition_values(text, key)
     return {name: int(value) for name, value in found.items() if value.isdecimal()}
 
 
-def _accounts(text: str) -> tuple[str, ...]:
+def parse_partition_values(text: str, key: str) -> dict[str, str]:
+    """A value of each partition, by name; "" where it has none."""
+    return {r["PartitionName"]: r.get(key, "") for r in _records(text, "PartitionName")}
+
+
+def _named(text: str) -> tuple[str, ...]:
     return () if text == "ALL" else _items(text)
 
 

@@ -14,6 +14,9 @@ from gsched.model.jobid import TaskRange, TaskSet, parse_tasks
 DEFAULT_CRED_EXPIRE_S = 120
 """cred_expire where AuthInfo does not set it, see slurm.conf(5)."""
 
+DEFAULT_KILL_WAIT_S = 30
+"""KillWait, where it is not told."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
@@ -260,6 +263,12 @@ class SlurmConfig:
         """
         text = self.flags("AuthInfo").get("cred_expire", "")
         return 1 + (int(text) if text.isdecimal() else DEFAULT_CRED_EXPIRE_S)
+
+    @property
+    def kill_wait_s(self) -> int:
+        """Seconds from SIGTERM to SIGKILL where a job is ended (KillWait)."""
+        text = self.get("KillWait").partition(" ")[0]
+        return int(text) if text.isdecimal() else DEFAULT_KILL_WAIT_S
 
     @property
     def gives_out_memory(self) -> bool:

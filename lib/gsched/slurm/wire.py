@@ -8,6 +8,7 @@ ASCII without blanks and braces; at most 300 bytes. Items::
     soft=TIME:REWARD    the same for a reward; once for each time
     phase=NAME+NAME     what the job does
     share               it may share its GPUs
+    ckpt                it saves checkpoints when told to, and goes on after them
     n=NUMBER            tells apart requests that are otherwise equal
 
 Whoever can edit the comment can write a token: it is hostile, and never trusted beyond what its
@@ -66,6 +67,8 @@ def token(wants: Wants) -> str:
         items.append(f"phase={'+'.join(wants.phases)}")
     if wants.shareable:
         items.append("share")
+    if wants.checkpoint:
+        items.append("ckpt")
     if wants.number:
         items.append(f"n={wants.number}")
     if not items:
@@ -201,7 +204,7 @@ def _request_number(text: str) -> int:
     return int(text)
 
 
-_FLAGS = {"none": "opt_out", "share": "shareable"}
+_FLAGS = {"none": "opt_out", "share": "shareable", "ckpt": "checkpoint"}
 _VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "deadline": ("deadline", _time),
     "phase": ("phases", _phases),

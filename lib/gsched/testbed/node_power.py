@@ -7,11 +7,11 @@ suspend|resume ROOT HOSTLIST`` by the programs in the testbed's etc folder.
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+from gsched.model.hostlist import expand
 from gsched.testbed import environment, processes
 from gsched.testbed.layout import Layout
 
@@ -49,10 +49,7 @@ def main(action: str, root: str, host_list: str) -> int:
     # slurmscriptd blocks SIGTERM and others, and a slurmd would inherit that and never stop
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     layout = Layout(Path(root))
-    expanded = subprocess.run(
-        ("scontrol", "show", "hostnames", host_list), stdout=subprocess.PIPE, text=True, check=True
-    )
-    nodes = expanded.stdout.split()
+    nodes = expand(host_list)
     with (layout.log / "power.log").open("a", encoding="utf-8") as log:
         log.write(f"{time.time():.3f} {action} {' '.join(nodes)}\n")
     if action == "suspend":

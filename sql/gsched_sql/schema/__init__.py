@@ -18,6 +18,7 @@ from gsched_sql.schema.daemon import (
     actions,
     audit_events,
     daemon_spans,
+    fits,
     ingest_cursors,
     leaders,
     policy_memory,
@@ -62,6 +63,7 @@ __all__ = [
     "daemon_spans",
     "derivations",
     "fairness_entries",
+    "fits",
     "ingest_cursors",
     "job_names",
     "jobs",
@@ -94,5 +96,5 @@ __all__ = [
     "users",
 ]
 
-REVISION = "0004"
+REVISION = "0005"
 """The alembic revision that these tables are."""

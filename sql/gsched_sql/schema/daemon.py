@@ -196,6 +196,31 @@ daemon_spans = table(
     Index("ix_daemon_spans_end_time", "cluster_id", "end_time"),
 )
 
+fits = table(
+    "fits",
+    "Fits of the run-time model, whether it was put in use or not.",
+    row_id(),
+    Column("cluster_id", RowId, ForeignKey("clusters.id"), nullable=False, doc="cluster"),
+    Column("model_id", String(255), nullable=False, doc="the model, a hash of what it was made of"),
+    Column("fitted_at", BigInteger, nullable=False, doc="epoch"),
+    Column("took_s", Double, nullable=False, doc="seconds that the fit took"),
+    Column("started_by", String(16), nullable=False, doc="what started it: command, timer"),
+    Column("as_of", BigInteger, nullable=False, doc="epoch; it knows jobs that ended before"),
+    Column("data_from", BigInteger, nullable=False, doc="epoch; first submit of its jobs"),
+    Column("data_until", BigInteger, nullable=False, doc="epoch; last end of its jobs"),
+    Column("num_jobs", BigInteger, nullable=False, doc="jobs that it was fitted to"),
+    Column("features", KeptText, nullable=False, doc="JSON list: what the regression looks at"),
+    Column("details", KeptText, nullable=False, doc="JSON: scores, lambda, versions, left out"),
+    Column(
+        "outcome",
+        String(16),
+        nullable=False,
+        doc="adopting, adopted, pinned (another model is), interrupted",
+    ),
+    Column("why", KeptText, nullable=False, doc="in words"),
+    Index("ix_fits_fitted_at", "cluster_id", "fitted_at"),
+)
+
 policy_memory = table(
     "policy_memory",
     "What a policy keeps between rounds.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
@@ -12,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.login import DURATION, SUBMITTED, Login, told
 from support.queue import StandInSlurm
 
-from gsched.app import answers
-from gsched.app.answers import Answer, await_answer
-from gsched.app.submitted import CLOCKS_S, Submitted
-from gsched.app.wiring import now
+from gsched.app import answer_places, answers
+from gsched.app.submitted import CLOCKS_S
 from gsched.config.settings import DaemonSettings, Settings
-from gsched.daemon.query_client import QueryClient
 from gsched.errors import (
     DataError,
     GschedError,
@@ -29,59 +26,8 @@ from gsched.errors import (
 )
 from gsched.model.job import Wants
 
-SUBMITTED = 61
 DEADLINE = 1_800_000_000
 NOTHING_PREDICTED = "no prediction: nothing is known of jobs like this one"
-DURATION = {
-    "mean": 2520.0,
-    "quantiles": [[0.1, 1500.0], [0.5, 2400.0], [0.9, 4200.0]],
-    "source": "similar-name",
-    "similar_jobs": 31,
-}
-
-
-class Login:
-    """A login node: Slurm's commands and, when a test writes one, a status file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.settings = Settings(state_dir=folder)
-        self.pauses: list[float] = []
-        self.clock = 0.0
-        self.on_pause: Callable[[], None] = lambda: None
-
-    def publish(self, jobs: dict[str, Any], **head: Any) -> None:
-        whole = {
-            "version": 1,
-            "cluster": "alpha",
-            "policy": "qssf",
-            "as_of": now(),
-            "interval_s": 30.0,
-            "private": False,
-        } | head
-        path = self.settings.status_file
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps({**whole, "jobs": jobs}))
-        fresh.replace(path)
-
-    def wait(
-        self, wait_s: float = 60.0, job: str = "7", cluster: str | None = None, **facts: Any
-    ) -> Answer:
-        submitted = Submitted(job, cluster, "alice", SUBMITTED, SUBMITTED)
-        return await_answer(self.settings, submitted, wait_s, **facts)
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.clock += seconds
-        self.on_pause()
-
-
-@pytest.fixture
-def login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Login:
-    made = Login(tmp_path)
-    monkeypatch.setattr(answers, "slurm_client", lambda _: StandInSlurm())
-    monkeypatch.setattr(time, "sleep", made.sleep)
-    monkeypatch.setattr(time, "monotonic", lambda: made.clock)
-    return made
 
 
 @pytest.fixture
@@ -108,7 +54,7 @@ def test_an_answer_that_is_there_already(login: Login) -> None:
     found = login.wait()
     assert found.accepted
     assert found.lines == (
-        "predicted run 42:00 (80 %: 25:00–1:10:00, from 31 similar jobs of this user)",
+        "predicted run 40:00 (80 %: 25:00–1:10:00, from 31 similar jobs of this user)",
     )
     assert (found.document["job"], found.document["policy"]) == ("7", "qssf")
     assert login.pauses == []
@@ -309,7 +255,7 @@ def test_slurm_that_does_not_answer_is_asked_until_the_time_is_over(
             return StandInSlurm()
         raise UnavailableError("slurmctld is away", "wait")
 
-    monkeypatch.setattr(answers, "slurm_client", away)
+    monkeypatch.setattr(answer_places, "slurm_client", away)
     login.publish({"7": {"submit_time": 5}})
     assert login.wait(11.0).accepted
     assert limits_s == [11.0, 8.0, 5.0, 2.0]  # no question may take more than what is left
@@ -323,30 +269,6 @@ def test_slurm_that_does_not_answer_is_asked_until_the_time_is_over(
 
 
 Ask = Callable[[float], dict[str, Any]]
-
-
-@pytest.fixture
-def asked(login: Login, monkeypatch: pytest.MonkeyPatch) -> Callable[[Ask], list[float]]:
-    """Let the daemon's socket answer so; gives the time-outs of the questions."""
-    login.settings = replace(login.settings, daemon=DaemonSettings(query_address="127.0.0.1:1"))
-
-    def answering(answer: Ask) -> list[float]:
-        timeouts_s: list[float] = []
-
-        def ask(_: QueryClient, *jobs: str, timeout_s: float) -> dict[str, Any]:
-            assert jobs == ("7",)
-            timeouts_s.append(timeout_s)
-            return answer(timeout_s)
-
-        monkeypatch.setattr(QueryClient, "ask", ask)
-        return timeouts_s
-
-    return answering
-
-
-def told(**jobs: Any) -> dict[str, Any]:
-    head = {"cluster": "alpha", "as_of": now(), "interval_s": 30.0, "private": True}
-    return {**head, "jobs": {"7": {"submit_time": 5}} | jobs}
 
 
 @pytest.mark.parametrize(
@@ -419,7 +341,7 @@ def test_no_question_may_take_more_than_what_is_left(login: Login, asked: Any) -
     timeouts_s = asked(silent)
     no_answer(login, 7.0)
     assert login.clock == pytest.approx(7.0, abs=1.0)
-    assert timeouts_s[0] == answers._ASK_S
+    assert timeouts_s[0] == answer_places._ASK_S
     assert timeouts_s[1] < 2.0
 
 

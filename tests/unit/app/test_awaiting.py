@@ -38,8 +38,8 @@ class Scene:
         path.chmod(0o755)
 
     def answer(self, answer):
-        def await_answer(settings, job, wait_s, asked):
-            self.job = job
+        def await_answer(settings, job, wait_s, asked, *, suggests):
+            self.job, self.suggests = job, suggests
             self.asked = (job.job_id, wait_s, job.cluster, asked)
             if isinstance(answer, BaseException):
                 raise answer
@@ -57,9 +57,10 @@ class Scene:
         self._monkeypatch.setattr(Submitted, "fate", found)
 
     def submit(self, otherwise="best-effort", **facts):
+        facts = {"wait_s": 5.0} | facts
         environ = {"PATH": f"{self._folder}:/usr/bin:/bin"}
         submission = Submission(("sbatch",), environ, wants=WANTS, otherwise=otherwise, **facts)
-        return submit_and_wait(submission, 5.0, Settings(), self.said.append)
+        return submit_and_wait(submission, Settings(), self.said.append)
 
     @property
     def cancelled(self):
@@ -221,3 +222,71 @@ def test_output_that_nobody_can_take_does_not_stop_the_asking(scene, monkeypatch
         "what sbatch says could not be written: No space left on device",
         "on target",
     ]
+
+
+# -- suggestions ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def suggesting(scene, monkeypatch):
+    """Submits with ``--gs-suggest`` alone; what is suggested is told by `lines`."""
+
+    def submit(lines, **facts):
+        def suggestions(settings, job):
+            scene.job = job
+            if isinstance(lines, BaseException):
+                raise lines
+            return lines() if callable(lines) else lines
+
+        monkeypatch.setattr(awaiting, "suggestions", suggestions)
+        scene.answer(AssertionError("an answer was waited for"))
+        return scene.submit(wait_s=None, suggests=True, **facts)
+
+    return submit
+
+
+def test_a_suggestion_is_told_after_sbatch_and_changes_nothing(scene, suggesting, capfd):
+    assert suggesting(("predicted run 0:42", "your limit is too long")) == 0
+    assert capfd.readouterr().out == "Submitted batch job 7\n"
+    assert scene.said == ["predicted run 0:42", "your limit is too long"]
+    assert (scene.job.job_id, scene.cancelled) == ("7", [])
+
+
+def test_where_nothing_is_known_nothing_is_said(scene, suggesting):
+    assert (suggesting(()), scene.said) == (0, [])
+
+
+def test_where_sbatch_names_no_job_nothing_is_suggested(scene, suggesting):
+    scene.program("sbatch", "echo hello")
+    assert (suggesting(AssertionError("asked")), scene.said) == (0, [])
+
+
+def test_where_sbatch_fails_its_code_counts_and_nothing_is_suggested(scene, suggesting):
+    scene.program("sbatch", "exit 9")
+    assert (suggesting(AssertionError("asked")), scene.said) == (9, [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_suggestion_and_the_submission_was_good(scene, suggesting, number):
+    before = signal.getsignal(number)
+
+    def end():
+        os.kill(os.getpid(), number)
+        raise AssertionError("it went on")
+
+    assert suggesting(end) == 0
+    assert (scene.said, scene.cancelled) == ([], [])
+    assert signal.getsignal(number) == before
+
+
+def test_a_terminal_that_is_gone_changes_nothing(scene, suggesting):
+    assert suggesting(BrokenPipeError(32, "Broken pipe")) == 0
+
+
+def test_with_an_answer_its_code_counts_and_both_are_told_at_once(scene):
+    assert scene.submit(suggests=True) == 0
+    assert scene.suggests is True
+    scene.answer(Answer(False, ("no",), {}))
+    assert scene.submit(suggests=True) == 3
+    assert scene.submit() == 3
+    assert scene.suggests is False

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.history import attempt, batch
+from support.jobs import T0, past_job
 
+from gsched.app.daemon_model import DaemonModel, NoPredictor
 from gsched.app.daemon_reload import Configuration
-from gsched.app.daemon_upkeep import NoPredictor, Upkeep
+from gsched.app.daemon_upkeep import Upkeep
+from gsched.app.refit import LONGEST_S, Refit
 from gsched.config import loader
 from gsched.config.settings import DaemonSettings, PredictSettings, Settings
+from gsched.daemon.gate import Mode
 from gsched.daemon.loop import ReplacedError
+from gsched.daemon.situation import Board
 from gsched.errors import ConfigError, DataError, TryAgainError, UnavailableError
+from gsched.model.fit import FitOutcome
+from gsched.predict import store
+from gsched.predict.drift import DriftWatch
+from gsched.predict.kept import KeptModels, Pin
+from gsched.predict.model import DurationModel
+from gsched.predict.watch_file import write_watch
 from gsched.slurm.records import SlurmConfig
+from gsched.testbed.wait import wait_for
 from gsched_sql import History
 
 NO_ACCOUNTING = SlurmConfig({"ClusterName": "c", "AccountingStorageType": "(null)"})
@@ -40,13 +56,15 @@ class Site:
         self.history = History.open(self.settings.database_url)
         self.clock = 1000.0
         self.alive = 0
+        self.board = Board(T0, Mode.OBSERVE)
 
-    def upkeep(self) -> Upkeep:
+    def upkeep(self, refit: Refit | None = None) -> Upkeep:
         def alive() -> None:
             self.alive += 1
 
         nothing: Any = NothingNew()
-        return Upkeep(self.settings, nothing, self.history, nothing, alive, lambda: self.clock)
+        model = DaemonModel(self.settings, self.history, "c", lambda: T0, lambda: self.clock, refit)
+        return Upkeep(model, nothing, nothing, alive, self.board)
 
 
 @pytest.fixture
@@ -69,6 +87,46 @@ def test_a_damaged_model_at_the_start_moves_no_job(
         assert upkeep.before(NO_ACCOUNTING) is None
     assert caplog.text.count("model not brought up to date") == 1
     assert upkeep.failures["model"] == 1
+    told = site.board.document(trusted=True)["model"]
+    assert told["written_at"] is None
+    assert "is no model file or is damaged" in told["problem"]
+    public = site.board.document(trusted=False)["model"]
+    assert public["problem"] == "it cannot be brought up to date"
+    assert "model not up to date; see `gsched daemon status`" in site.board.line()
+    trained(site)
+    assert upkeep.before(NO_ACCOUNTING) is not None
+    told = site.board.document(trusted=True)["model"]
+    assert told["problem"] is None
+    assert told["written_at"] == site.settings.model_file.stat().st_mtime_ns / 1e9
+    assert "model not up to date" not in site.board.line()
+
+
+def test_what_became_of_the_models_file_is_told_until_it_is_mended(site: Site) -> None:
+    def told() -> tuple[float | None, str | None]:
+        assert upkeep.before(NO_ACCOUNTING) is None
+        model = site.board.document(trusted=True)["model"]
+        return model["written_at"], model["problem"]
+
+    trained(site)
+    upkeep = site.upkeep()
+    upkeep.first_predictor()
+    before = told()
+    assert before == (site.settings.model_file.stat().st_mtime_ns / 1e9, None)
+    whole = site.settings.model_file.read_bytes()
+    aside = site.settings.model_file.rename(site.settings.model_file.with_name("aside"))
+    for contents in (None, b"", b"no model", whole[:1000], None):
+        if contents is None:
+            site.settings.model_file.unlink(missing_ok=True)
+        else:
+            site.settings.model_file.write_bytes(contents)
+        for _ in range(3):
+            written_at, problem = told()
+            assert written_at == before[0]  # of the one that is in use still
+            assert problem is not None
+            assert ("gone" if contents is None else "damaged") in problem
+    aside.rename(site.settings.model_file)
+    assert upkeep.before(NO_ACCOUNTING) is not None
+    assert told() == before
 
 
 @pytest.mark.parametrize(
@@ -88,11 +146,11 @@ def test_without_a_model_who_needs_one_is_warned(
     upkeep.first_predictor()
     assert "no model yet" not in caplog.text
     upkeep.configure(replace(site.settings, daemon=daemon))  # a reload
-    assert ("no model yet, so no job is ranked" in caplog.text) is is_warned
+    assert ("no model yet: jobs are ranked by their time limits" in caplog.text) is is_warned
     caplog.clear()
     site.settings = replace(site.settings, daemon=daemon)
     site.upkeep().first_predictor()
-    assert ("no model yet, so no job is ranked" in caplog.text) is is_warned
+    assert ("no model yet: jobs are ranked by their time limits" in caplog.text) is is_warned
 
 
 def test_a_model_that_is_gone_stays_in_use(site: Site, caplog: pytest.LogCaptureFixture) -> None:
@@ -109,23 +167,194 @@ def test_a_model_that_is_gone_stays_in_use(site: Site, caplog: pytest.LogCapture
     assert upkeep.failures["model"] == 4
 
 
-def test_a_refit_comes_by_the_monotonic_clock(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    site = Site(tmp_path, retrain_interval_s=3600)
+def trained(site: Site, *, at: int = T0, count: int = 40) -> str:
+    """A model of `count` jobs is put in use; its id."""
+    jobs = [past_job(i, 10 + i % 3, end=T0 - 1000 + i, gpus=1) for i in range(count)]
+    model = DurationModel.fit(jobs, at, at)
+    store.save(model, site.settings.model_file)
+    return model.info.model_id
+
+
+def test_a_model_that_is_put_in_use_is_taken_up(site: Site) -> None:
     upkeep = site.upkeep()
-    caplog.set_level("INFO")
+    first = upkeep.first_predictor()
+    assert first.model_id == "cold-start"
+    assert upkeep.before(NO_ACCOUNTING) is None
+    model_id = trained(site)
+    fresh = upkeep.before(NO_ACCOUNTING)
+    assert fresh is not None
+    assert fresh.model_id == model_id
+    assert upkeep.before(NO_ACCOUNTING) is None
+    assert site.alive >= 2  # the watchdog waits for a large file
+    written_at = site.board.now.model["written_at"]
+    assert written_at == site.settings.model_file.stat().st_mtime_ns / 1e9
 
-    def fits() -> int:  # for lack of jobs, or of a Slurm to ask
-        return upkeep.failures["model"] + caplog.text.count("no new model")
 
+def test_a_pin_and_a_fallback_are_told_to_everybody(site: Site) -> None:
+    trained(site)
+    KeptModels(site.settings.model_file).set_pin(Pin("duration-0", T0 - 5, "root"))
+    watch = DriftWatch({"gpu": T0 - 7}, {"gpu": "duration-0"})
+    write_watch(KeptModels(site.settings.model_file).watch_file, watch)
+    upkeep = site.upkeep()
+    assert upkeep.first_predictor().model_id.endswith("+rolling")
     upkeep.before(NO_ACCOUNTING)
-    assert fits() == 0
+    told = site.board.document(trusted=False)["model"]
+    assert (told["pinned"], told["pinned_since"], told["fallback"]) == (
+        "duration-0",
+        T0 - 5,
+        {"gpu": T0 - 7},
+    )
+    assert "model duration-0 is pinned" in site.board.line()
+    assert "jobs with GPUs are predicted by the rolling estimate" in site.board.line()
+
+
+def test_a_damaged_pin_stops_neither_model_nor_learning(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    upkeep = site.upkeep()
+    upkeep.first_predictor()
+    model_id = trained(site)
+    (site.settings.model_file.parent / "pinned.json").write_text("{")
+    fresh = upkeep.before(NO_ACCOUNTING)
+    assert fresh is not None
+    assert fresh.model_id == model_id
+    upkeep.before(NO_ACCOUNTING)
+    assert caplog.text.count("pinned.json is damaged") == 1
+    told = site.board.document(trusted=True)["model"]
+    assert "pinned.json is damaged" in told["problem"]
+    assert told["written_at"] is not None
+    KeptModels(site.settings.model_file).release()
+    upkeep.before(NO_ACCOUNTING)
+    assert site.board.document(trusted=True)["model"]["problem"] is None
+
+
+# -- refits ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Refit]:
+    """Fits in a real process, which finds a Slurm that only says its cluster's name."""
+    program = tmp_path / "bin" / "scontrol"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'ClusterName = c'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("GSCHED_CONFIG", str(tmp_path / "gsched.toml"))
+    (tmp_path / "gsched.toml").write_text('state_dir = "/nowhere"\n')  # the daemon knows better
+    made = Refit()
+    yield made
+    made.end()
+
+
+def refitted(site: Site, upkeep: Upkeep, caplog: pytest.LogCaptureFixture, words: str) -> None:
+    """Rounds until the log has the words."""
+
+    def told() -> bool:
+        upkeep.before(NO_ACCOUNTING)
+        return words in caplog.text
+
+    wait_for(told, words, timeout_s=60)
+
+
+def test_a_refit_comes_by_the_monotonic_clock_and_is_taken_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, refit: Refit
+) -> None:
+    site = Site(tmp_path / "state", retrain_interval_s=3600, history_days=36500)
+    caplog.set_level("INFO")
+    old = trained(site)
+    site.history.ingest(
+        batch(*(attempt(n, T0 + n, cluster="c") for n in range(20))), source_key=None
+    )
+    upkeep = site.upkeep(refit)
+    assert upkeep.first_predictor().model_id == old
+    upkeep.before(NO_ACCOUNTING)
+    assert not refit.is_running
     site.clock += 3601
     upkeep.before(NO_ACCOUNTING)
+    assert refit.is_running
+    refitted(site, upkeep, caplog, "refit: duration-")
     upkeep.before(NO_ACCOUNTING)
-    assert fits() == 1
-    assert site.alive >= 1  # the watchdog waits for a fit
+    assert "new model duration-" in caplog.text
+    assert not refit.is_running
+    (fit,) = site.history.fits("c").newest(5)
+    assert (fit.outcome, fit.started_by, fit.num_jobs) == (FitOutcome.ADOPTED, "timer", 20)
+    assert fit.model_id in caplog.text
+    assert KeptModels(site.settings.model_file).models()[0].model_id == fit.model_id
+
+
+def test_without_a_model_the_first_refit_comes_at_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, refit: Refit
+) -> None:
+    site = Site(tmp_path / "state", retrain_interval_s=3600)
+    caplog.set_level("INFO")
+    upkeep = site.upkeep(refit)
+    upkeep.first_predictor()
+    upkeep.before(NO_ACCOUNTING)
+    assert refit.is_running
+    refitted(site, upkeep, caplog, "no new model: 0 finished jobs of cluster c")
+    assert upkeep.failures["model"] == 0
+    upkeep.before(NO_ACCOUNTING)
+    assert not refit.is_running  # the next one by the clock
+
+
+def test_a_refit_that_is_killed_is_told_and_comes_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, refit: Refit
+) -> None:
+    site = Site(tmp_path / "state", retrain_interval_s=3600)
+    upkeep = site.upkeep(refit)
+    upkeep.first_predictor()
+    upkeep.before(NO_ACCOUNTING)
+    assert refit.pid is not None
+    os.kill(refit.pid, signal.SIGKILL)
+    refitted(site, upkeep, caplog, "the refit failed: its process ended without a word (signal 9)")
+    assert upkeep.failures["model"] == 1
+    upkeep.before(NO_ACCOUNTING)
+    assert "the refit failed" in site.board.document(trusted=True)["model"]["problem"]
+    site.clock += 3601
+    upkeep.before(NO_ACCOUNTING)
+    assert refit.is_running
+    caplog.set_level("INFO")
+    refitted(site, upkeep, caplog, "no new model: 0 finished jobs")
+    assert site.board.document(trusted=True)["model"]["problem"] is None
+
+
+@pytest.mark.usefixtures("refit")  # for its Slurm
+def test_a_refit_that_hangs_is_killed_and_comes_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = Site(tmp_path / "state", retrain_interval_s=86400)
+    refit = Refit(lambda: site.clock)
+    upkeep = site.upkeep(refit)
+    upkeep.first_predictor()
+    upkeep.before(NO_ACCOUNTING)
+    assert refit.pid is not None
+    os.kill(refit.pid, signal.SIGSTOP)
+    site.clock += LONGEST_S - 1
+    upkeep.before(NO_ACCOUNTING)
+    assert refit.is_running
+    pid = refit.pid
+    site.clock += 2
+    for _ in range(3):
+        upkeep.before(NO_ACCOUNTING)
+        assert not refit.is_running
+    assert not Path(f"/proc/{pid}").exists()
+    assert caplog.text.count("the refit failed: it had not ended after 3600 s: killed") == 1
+    assert upkeep.failures["model"] == 1
+    told = site.board.document(trusted=True)["model"]
+    assert told["problem"] == "the refit failed: it had not ended after 3600 s: killed"
+    site.clock += 86400
+    upkeep.before(NO_ACCOUNTING)
+    assert refit.is_running
+    refit.end()
+
+
+def test_where_one_round_is_run_there_are_no_refits(tmp_path: Path) -> None:
+    site = Site(tmp_path, retrain_interval_s=1)
+    upkeep = site.upkeep(None)
+    upkeep.first_predictor()
+    site.clock += 10
+    assert upkeep.before(NO_ACCOUNTING) is None
+    assert upkeep.failures["model"] == 0
 
 
 def test_a_history_that_cannot_take_in_what_was_seen_is_told_it_again(

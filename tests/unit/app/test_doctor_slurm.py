@@ -60,6 +60,26 @@ def jobcomp(readable: bool) -> Change:
     return change
 
 
+def partitions(**values: str) -> Change:
+    def change(site: PaperSite) -> None:
+        for key, value in values.items():
+            for name in ("gpu", "long", "closed"):
+                site.set_partition(name, key, value)
+
+    return change
+
+
+def qos(*lines: str) -> Change:
+    """Preemption by QOS, and what sacctmgr prints of them: name|preempt|mode|grace."""
+
+    def change(site: PaperSite) -> None:
+        site.set("PreemptType", "preempt/qos")
+        site.set("PreemptMode", "REQUEUE")
+        site.write("qos", "\n".join([*lines, ""]))
+
+    return change
+
+
 MUNGE_IS_GONE = """scontrol: error: If munged is up, restart with --num-threads=10
 scontrol: error: Munge encode failed: Failed to connect to "/run/munge/munge.socket.2": \
 Connection refused
@@ -185,12 +205,35 @@ PLANTINGS = [
     Planting(
         "grace-time",
         "note",
-        conf(PreemptType="preempt/partition_prio"),
+        both(conf(PreemptType="preempt/partition_prio"), partitions(PreemptMode="REQUEUE")),
         "too short for a checkpoint",
-        lambda site: (
-            [site.set_partition(name, "GraceTime", "120") for name in ("gpu", "long", "closed")]
-            and None
+        partitions(GraceTime="120"),
+    ),
+    Planting(
+        "grace-time",
+        "note",
+        qos("low||requeue|00:00:29", "mid||cluster|00:02:00", "high|low,mid|cluster|00:00:00"),
+        "under 30 s in low: too short for a checkpoint when a job is preempted → "
+        "`sacctmgr -i modify qos low set gracetime=120`",
+        qos("low||requeue|00:02:00", "high|low|cluster|00:00:00"),
+    ),
+    Planting(
+        "preempt-cancel",
+        "note",
+        qos("low||cancel|00:02:00", "other||cancel|00:00:00", "high|low|requeue|00:00:00"),
+        "jobs in low are cancelled",
+        qos("low||requeue|00:02:00", "high|low|requeue|00:00:00"),
+    ),
+    Planting(
+        "preempt-suspend",
+        "warn",
+        both(
+            conf(PreemptType="preempt/partition_prio"),
+            partitions(PreemptMode="REQUEUE", GraceTime="120"),
+            lambda site: site.set_partition("gpu", "PreemptMode", "GANG,SUSPEND"),
         ),
+        "jobs in gpu are suspended",
+        lambda site: site.set_partition("gpu", "PreemptMode", "REQUEUE"),
     ),
     Planting(
         "suspend-time",

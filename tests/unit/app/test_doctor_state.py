@@ -22,7 +22,7 @@ from support.jobs import T0, past_job
 from support.machine import NO_NAMESPACES, has_mount_namespaces
 from support.paper_site import PaperSite, carry_out
 
-from gsched.app.doctor import Finding, Walk, examine_state, state_folder, units
+from gsched.app.doctor import Finding, Walk, examine_state, forecasts, state_folder, units
 from gsched.app.doctor.findings import guarded
 from gsched.config.loader import load
 from gsched.config.settings import Settings
@@ -30,7 +30,10 @@ from gsched.daemon.locks import StateDir
 from gsched.daemon.unix_server import Asker, UnixServer
 from gsched.errors import TryAgainError
 from gsched.predict import store
+from gsched.predict.drift import DriftWatch, Ended
+from gsched.predict.kept import KeptModels, Pin
 from gsched.predict.model import DurationModel
+from gsched.predict.watch_file import write_watch
 from gsched_sql.engine import open_engine
 
 NOBODY = 65534
@@ -255,6 +258,25 @@ def test_a_model_that_is_missing_damaged_or_old(site: PaperSite) -> None:
     assert "gsched predict train" in found(site, "model-damaged", "fail").mend
 
 
+def test_a_model_that_is_pinned_or_has_become_worse(site: PaperSite) -> None:
+    site.configure("predict", estimator='"model"', retrain_interval_s="0")
+    kept = KeptModels(model_file(site))
+    kept.set_pin(Pin("duration-0", int(time.time()) - 3 * 86400, "root"))
+    pinned = found(site, "model-pinned", "note")
+    assert "root has pinned duration-0 3 days ago" in pinned.found
+    assert "rollback --release" in pinned.mend
+    kept.release()
+    # Of sixty users' jobs the model was ten times off, the rolling estimate not at all.
+    jobs = [Ended(T0 + n, f"user{n}", 1, 60.0 + n, "m", (9.0, 60.0 + n, 50.0)) for n in range(60)]
+    write_watch(kept.watch_file, DriftWatch({"gpu": T0}, {"gpu": "older"}, windows={"gpu": jobs}))
+    worse = found(site, "model-fallback", "warn")
+    assert "for 60 ended jobs with GPUs, predictions are off by model ×9" in worse.found
+    write_watch(kept.watch_file, DriftWatch(windows={"gpu": jobs}))
+    assert "last two jobs predicts better" in found(site, "model-naive", "warn").found
+    kept.watch_file.write_text("{")
+    assert "begins anew" in found(site, "drift-damaged", "note").mend
+
+
 def test_a_table_that_is_none(site: PaperSite) -> None:
     site.configure("predict", estimator='"table"')
     assert "predict.table" in found(site, "estimator", "fail").mend
@@ -392,3 +414,55 @@ def test_a_unit_that_runs_as_another_than_the_folders_owner(site: PaperSite) -> 
     (shared / "10-user.conf").unlink()
     assert "as backup" in look().found
     assert list(units.check(walk, folders[1:1])) == []
+
+
+# -- forecasts -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def daemon_that_says(site: PaperSite, forecast: dict[str, Any]) -> Iterator[None]:
+    """A control socket whose daemon fares so."""
+    path = site.state / "daemon.sock"
+
+    def answer(_question: dict[str, Any], _asker: Asker) -> dict[str, Any]:
+        return {"forecast": forecast}
+
+    with UnixServer(answer).listening(path, 0o666):
+        yield
+
+
+def test_forecasts_that_come_to_nothing_are_found(site: PaperSite) -> None:
+    now = time.time()
+    told = {"as_of": now - 5, "jobs": 7, "problem": "", "failures": 0}
+    with daemon_that_says(site, told):
+        assert "forecast-failing" not in site.complaints()
+        assert any(f.what == "forecasts" and "7 jobs" in f.found for f in site.examine())
+    for wrong, words in (
+        ({"problem": "it died (signal 9)"}, "signal 9"),
+        ({"as_of": now - 3600}, "takes long"),
+        ({"as_of": None, "problem": "it died"}, "none yet"),
+    ):
+        with daemon_that_says(site, told | wrong):
+            assert words in found(site, "forecast-failing", "warn").found
+    site.configure("forecast", enabled="false")
+    with daemon_that_says(site, told | {"problem": "it died"}):
+        assert "forecast-failing" not in site.complaints()
+
+
+def test_a_unit_that_lets_nothing_be_compiled_is_found(site: PaperSite, tmp_path: Path) -> None:
+    folder = tmp_path / "units"
+    for drop_in in ("gsched-.service.d", "gsched-daemon.service.d"):
+        (folder / drop_in).mkdir(parents=True)
+    (folder / "gsched-daemon.service").write_text("[Service]\nExecStart=gsched daemon run\n")
+    sandbox = folder / "gsched-.service.d" / "10-sandbox.conf"
+    sandbox.write_text("[Service]\nMemoryDenyWriteExecute=yes\n")
+    site.examine()
+    walk = Walk(load({**site.environ, "GSCHED_CONFIG": str(site.folder / "gsched.toml")}))
+
+    def codes() -> list[str]:
+        return [finding.code for finding in forecasts.check(walk, (folder,))]
+
+    assert codes() == ["forecast-sandbox"]
+    more = folder / "gsched-daemon.service.d" / "20-forecast.conf"
+    more.write_text("[Service]\nMemoryDenyWriteExecute=no\n")
+    assert codes() == []

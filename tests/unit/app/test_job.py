@@ -135,6 +135,9 @@ def test_where_others_are_hidden_nothing_is_said_of_who_is_ahead(settings, slurm
     document = explain_job(settings, "9").document()
     assert document["ahead"] is None
     assert any("hides other users' jobs" in line["words"] for line in document["lines"])
+    monkeypatch.setattr("gsched.app.waiting.own_name", lambda: "root")  # whom Slurm hides nothing
+    assert explain_job(settings, "9").document()["ahead"]["num_jobs"] == 1
+    monkeypatch.setattr("gsched.app.waiting.own_name", lambda: "alice")
     slurm.rows += (row(11, priority=5, user="bob"),)  # an operator sees all
     assert explain_job(settings, "9").document()["ahead"]["num_jobs"] == 2
 
@@ -224,6 +227,16 @@ def test_neither_was_one_that_has_left_the_queue(settings, slurm):
     assert line.words == '20 "train" does not wait: it is FAILED, it never ran'
 
 
+def test_of_a_job_that_the_queue_does_not_show_nothing_is_claimed(settings, slurm):
+    facts = {"state": JobState.PENDING, "state_text": "PENDING", "start_time": None}
+    with History.open(settings.database_url) as history:
+        history.ingest(batch(attempt(20, 1000, end_time=None, **facts)), source_key=None)
+    answer = explain_job(settings, "20")
+    assert answer.verdict == "unknown"
+    assert "knows it as PENDING" in answer.lines[0].words
+    assert "hidden (PrivateData), or has ended since" in answer.lines[0].words
+
+
 def test_no_limit_is_null_in_json_and_unlimited_in_the_table(settings, slurm):
     slurm.rows = (row(9, time_limit_s=UNLIMITED_S), row(10))
     with History.open(settings.database_url) as history:
@@ -262,7 +275,7 @@ def test_show_tells_of_a_request_in_words(settings, slurm, monkeypatch):
     rows = dict(fact_rows(show_job(settings, "9")))
     assert rows["gsched rank"] == "1 of 2 in gpu"
     assert rows["gsched reason"] == "no prediction: keeps the median place"
-    assert rows["gsched predicts"] == "40 s, from all 3 past jobs"
+    assert rows["gsched predicts"] == "0:40 (from all 3 past jobs)"
     assert rows["asked deadline"] == local_time(1_798_106_400)
     assert rows["asked soft deadlines"] == f"{local_time(1_798_110_000)} (reward 2.5)"
     assert (rows["asked phases"], rows["asked shareable"]) == ("gpu,cpu", "yes")
@@ -285,6 +298,11 @@ def test_the_end_that_slurm_shows_of_a_job_without_a_limit_is_none(settings, slu
     slurm.rows = (row(9), row(1, end_time=3000, **runs))
     assert explain_job(settings, "9").document()["next_to_end"] == {"job": "1", "end_time": 3000}
     assert what(explain_job(settings, "1"))["ends"] == "at the latest: its time limit"
+    limit = {"start_time": 1000, "time_limit_s": 2000}
+    slurm.rows = (row(9), row(1, end_time=3000, **limit, **runs))
+    assert what(explain_job(settings, "1"))["ends"] == "at the latest: its time limit"
+    slurm.rows = (row(9), row(1, end_time=1300, **limit, **runs))
+    assert "preempts" in what(explain_job(settings, "1"))["ends"]
 
 
 def test_of_a_job_that_the_daemon_has_not_seen_why_says_so(settings, slurm):

@@ -49,3 +49,24 @@ def test_the_gpus_of_the_outer_job_are_not_the_inner_ones(mark):
 def test_outside_a_job_every_variable_is_passed_on():
     environ = {"SLURM_CLUSTERS": "b", "SBATCH_CPU_BIND": "x", "CUDA_VISIBLE_DEVICES": "1"}
     assert without_outer_job(environ) == (environ, [])
+
+
+def test_the_place_that_gsched_and_launchers_gave_the_outer_job_is_not_the_inner_ones():
+    """Its checkpoints would be written over, and its ranks waited for."""
+    place = {
+        "GSCHED_CHECKPOINT_DIR": "/ckpt/7",
+        "GSCHED_CKPT_WRITER": "/tmp/x/writer",
+        "GSCHED_STOPPED_MARK": "/tmp/x/stopped",
+        "GSCHED_ATTEMPT": "2",
+        "GSCHED_PHASE": "eval",
+        "GSCHED_SCRIPT": "/x/train.sh",
+        "MASTER_ADDR": "gn01",
+        "MASTER_PORT": "21000",
+        "RANK": "0",
+        "WORLD_SIZE": "4",
+        "TORCHELASTIC_RUN_ID": "x",
+        "PET_NNODES": "2",
+    }
+    users = {"GSCHED_CONFIG": "/x.toml", "GSCHED_HEARTBEAT_DIR": "/beats", "RANKING": "1"}
+    assert without_outer_job(OUTER | place | users) == (users, [])
+    assert without_outer_job(place | users) == (place | users, [])

@@ -20,6 +20,7 @@ from gsched.config.settings import DaemonSettings, Settings
 from gsched.daemon.query_client import QueryClient
 from gsched.errors import TryAgainError, UnavailableError
 
+FOR_ROOT = "; as their owner (sudo -u USER), with daemon.query_address set, you see theirs"
 PRIVATE = "no predictions: this cluster hides users' jobs from each other (PrivateData)"
 RANKED = {"submit_time": 1000, "rank": {"queue": "gpu", "position": 1, "of": 2}}
 
@@ -93,8 +94,15 @@ def test_a_socket_that_does_not_answer_leaves_the_note(host: Host, error: Except
     host.answer = fail
     assert host.view().note == NO_DAEMON
     host.publish({})
-    assert host.view().note == PRIVATE
+    assert host.view().note == PRIVATE + FOR_ROOT
     assert len(host.asked) == 2
+
+
+def test_only_root_is_told_how_to_see_others(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.publish({})
+    assert host.view("nobody").note.endswith(FOR_ROOT)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert FOR_ROOT not in host.view("nobody").note
 
 
 def test_the_socket_of_another_clusters_daemon_is_none(host: Host) -> None:

@@ -10,8 +10,9 @@ import pytest
 from support.queue import row
 
 from gsched.app.daemon_note import NO_DAEMON, note_about
-from gsched.app.queue import QueuedJob, list_queue, view_listing, view_queue
+from gsched.app.queue import list_queue, view_listing, view_queue
 from gsched.app.queue_filter import QueueFilter
+from gsched.app.queued_job import QueuedJob
 from gsched.config.settings import Settings
 from gsched.explain.words import moment
 from gsched.model.history import Reject

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from support.queue import row
 
-from gsched.app.queue import QueuedJob, chosen
+from gsched.app.queue import chosen
 from gsched.app.queue_filter import QueueFilter, own_name
+from gsched.app.queued_job import QueuedJob
 from gsched.errors import UsageError
 from gsched.model.job import JobState
 from gsched.model.jobid import TaskRange

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gsched.app import submit
+from gsched.app import job_script, sbatch_words, submit
+from gsched.app.dry_run import dry_run_text
+from gsched.config.settings import Settings, SubmitSettings
 from gsched.errors import ConfigError, UnavailableError, UsageError
 from gsched.slurm import wire
 
@@ -27,7 +29,7 @@ NOW = 1_790_000_000
 @pytest.fixture(autouse=True)
 def no_site():
     """What one test's sbatch told of its options, the next one does not know."""
-    submit._site_grammar.cache_clear()
+    sbatch_words._site_grammar.cache_clear()
 
 
 def prepare(*args, environ=None, stdin=b"", **options):
@@ -101,23 +103,27 @@ def test_what_is_wanted_goes_into_the_comment(job_folder, args):
     assert not any("--gs-" in word or word == "eval" for word in prepared.argv)
 
 
+def opted_out() -> Settings:
+    return Settings(submit=SubmitSettings(opt_out=True))
+
+
 def test_a_standing_opt_out_counts_without_an_option(job_folder):
     away = ("sbatch", "--comment=gs1{none}", "job.sh")
-    assert prepare("job.sh", opts_out=lambda: True).argv == away
-    assert prepare("--test-only", "job.sh", opts_out=lambda: True).argv == (
+    assert prepare("job.sh", settings=opted_out).argv == away
+    assert prepare("--test-only", "job.sh", settings=opted_out).argv == (
         "sbatch",
         "--test-only",
         "job.sh",
     )
 
 
-def unreadable() -> bool:
+def unreadable() -> Settings:
     raise ConfigError("gsched.toml: is not valid TOML", "correct it")
 
 
 @pytest.mark.parametrize("args", [["job.sh"], ["--gs-none", "job.sh"], ["--gs-dry-run", "job.sh"]])
 def test_a_wish_that_nobody_can_read_keeps_gsched_away(job_folder, args):
-    prepared = prepare(*args, opts_out=unreadable)
+    prepared = prepare(*args, settings=unreadable)
     assert prepared.argv == ("sbatch", "--comment=gs1{none}", "job.sh")
     (warning,) = prepared.warnings
     assert warning == "the job is submitted as with --gs-none, for gsched.toml: is not valid TOML"
@@ -126,12 +132,12 @@ def test_a_wish_that_nobody_can_read_keeps_gsched_away(job_folder, args):
 @pytest.mark.parametrize("option", ["--gs-phase=eval", "--gs-wait=5", "--gs-deadline=now+1day"])
 def test_who_asks_for_something_must_be_understood(job_folder, option):
     with pytest.raises(ConfigError, match="is not valid TOML"):
-        prepare(option, "job.sh", opts_out=unreadable)
+        prepare(option, "job.sh", settings=unreadable)
 
 
 @pytest.mark.parametrize("option", ["--gs-dedline", "--gs-none=x"])
 def test_a_wrong_own_option_is_said_before_a_script_is_looked_for(job_folder, monkeypatch, option):
-    monkeypatch.setattr(submit, "find_script", lambda *_: pytest.fail("looked for"))
+    monkeypatch.setattr(job_script, "find_script", lambda *_: pytest.fail("looked for"))
     with pytest.raises(UsageError, match=option.partition("=")[0]) as caught:
         prepare(option, "1", "x.sh")
     assert option != "--gs-dedline" or caught.value.hint == "did you mean --gs-deadline?"
@@ -247,7 +253,7 @@ def test_a_pipe_that_the_shell_has_opened_is_read_and_offered_again():
         prepared = submit.prepare([name], {}, {reader: script}.__getitem__, NOW)
         assert prepared.argv == ("sbatch", "--comment=gs1{none}", name)
         assert prepared.piped == (reader, script)
-        submit.offer_again(*prepared.piped)
+        job_script.offer_again(*prepared.piped)
         assert Path(name).read_bytes() == script
         assert os.get_inheritable(reader)
     finally:
@@ -280,7 +286,7 @@ def test_the_script_is_looked_for_where_sbatch_looks(tmp_path, monkeypatch):
     environ = {"PATH": f"/nowhere:{tmp_path / 'bin1'}:{tmp_path / 'bin2'}"}
 
     def found(name, chdir=None):
-        return submit.find_script(name, chdir, environ).resolve().relative_to(tmp_path).parts[0]
+        return job_script.find_script(name, chdir, environ).resolve().relative_to(tmp_path).parts[0]
 
     assert found("s.sh") == "here"
     assert found("s.sh", "../job") == "job"
@@ -342,7 +348,7 @@ def test_without_sbatchs_help_an_unknown_option_has_no_argument(job_folder, monk
         assert argv == ["sbatch", "--help"]
         raise UnavailableError("sbatch not found on PATH")
 
-    monkeypatch.setattr(submit, "run", missing)
+    monkeypatch.setattr(sbatch_words, "run", missing)
     assert prepare("--x-ray", "--gs-none", "job.sh").argv[-1] == "job.sh"
     assert prepare("--x-ray", "--gs-none", "job.sh").argv[1] == "--x-ray"
 
@@ -350,11 +356,11 @@ def test_without_sbatchs_help_an_unknown_option_has_no_argument(job_folder, monk
 def test_a_dry_run_shows_the_command_line_and_the_script(job_folder):
     prepared = prepare("--gs-dry-run", "--comment", "it's", "job.sh", "a b")
     assert prepared.is_dry_run
-    assert submit.dry_run_text(prepared) == (
+    assert dry_run_text(prepared) == (
         "sbatch --comment 'it'\"'\"'s' job.sh 'a b'\n# job.sh:\n" + SCRIPT
     )
     wrapped = prepare("--gs-dry-run", "--wrap", "echo hi")
-    assert submit.dry_run_text(wrapped) == "sbatch --wrap 'echo hi'\n"
+    assert dry_run_text(wrapped) == "sbatch --wrap 'echo hi'\n"
 
 
 @pytest.mark.parametrize(
@@ -362,8 +368,53 @@ def test_a_dry_run_shows_the_command_line_and_the_script(job_folder):
 )
 def test_a_quoted_word_is_read_back_by_a_shell(job_folder, word):
     prepared = prepare("--gs-dry-run", "--wrap", "x", "-J", word)
-    line = submit.dry_run_text(prepared).rstrip("\n")
+    line = dry_run_text(prepared).rstrip("\n")
     assert line.isprintable()
     echo = line.replace("sbatch", "printf %s\\\\n", 1)
     done = subprocess.run(["bash", "-c", echo], capture_output=True, check=True)
     assert os.fsdecode(done.stdout).removeprefix("--wrap\nx\n-J\n") == word + "\n"
+
+
+# -- suggestions ---------------------------------------------------------------------------------
+
+
+def test_a_suggestion_adds_nothing_to_what_sbatch_gets(job_folder):
+    found = prepare("-p", "gpu", "--gs-suggest", "job.sh")
+    assert found.argv == ("sbatch", "-p", "gpu", "job.sh")
+    assert (found.suggests, found.wait_s, found.warnings) == (True, None, ())
+    (job_folder / "job.sh").write_text("#!/bin/sh\n#GSCHED --gs-suggest\ntrue\n")
+    assert prepare("job.sh").suggests
+    assert not prepare("--wrap", "x").suggests
+
+
+@pytest.mark.parametrize(
+    ("args", "environ", "why"),
+    [
+        (["-W"], {}, "sbatch --wait ends with the job, too late for gsched's answer"),
+        ([], {"SBATCH_WAIT": "1"}, "sbatch --wait ends with the job"),
+        (["-Q"], {}, "sbatch --quiet hides the job's id"),
+    ],
+)
+def test_where_nothing_can_be_suggested_the_job_is_submitted_and_it_is_said(
+    job_folder, args, environ, why
+):
+    found = prepare(*args, "--gs-suggest", "job.sh", environ={"PATH": "/nowhere", **environ})
+    assert found.argv == ("sbatch", *args, "job.sh")
+    assert not found.suggests
+    assert found.warnings[0].startswith(f"--gs-suggest is void: {why}")
+
+
+def test_nothing_is_suggested_of_a_test(job_folder):
+    found = prepare("--test-only", "--gs-suggest", "job.sh")
+    assert (found.suggests, found.warnings) == (False, ())
+    assert prepare("-Q", "--parsable", "--gs-suggest", "job.sh").suggests
+
+
+def test_without_a_configuration_nothing_is_suggested_and_the_job_is_submitted(job_folder):
+    def unreadable():
+        raise ConfigError("gsched.toml makes no sense")
+
+    found = prepare("--gs-suggest", "job.sh", settings=unreadable)
+    assert found.argv == ("sbatch", "--comment=gs1{none}", "job.sh")
+    assert not found.suggests
+    assert "as with --gs-none, for gsched.toml makes no sense" in found.warnings[0]

@@ -9,8 +9,8 @@ import pytest
 from support.queue import StandInSlurm, row
 
 from gsched.app.cancel import preview
-from gsched.app.queue import QueuedJob
 from gsched.app.queue_filter import QueueFilter, own_name
+from gsched.app.queued_job import QueuedJob
 from gsched.app.requeue import plan_requeue
 from gsched.app.why import explain_job, num_tasks
 from gsched.config.settings import Settings

@@ -235,7 +235,8 @@ def test_defaults_lie_within_their_limits():
 def test_the_example_file_shows_every_key_with_its_default(tmp_path):
     text = EXAMPLE.read_text(encoding="utf-8")
     tables = {"database": {}, "slurm": {}, "predict": {}, "submit": {}, "phases": {}}
-    tables |= {"daemon": {"knobs": {}, "policy_scope": {}}, "helper": {}}
+    tables |= {"daemon": {"knobs": {}, "policy_scope": {}}, "helper": {}, "forecast": {}}
+    tables |= {"heartbeat": {}, "jobscript": {}, "power": {}}
     assert tomllib.loads(text) == tables
     shown = re.sub(r"^#(\w+ = )", r"\1", text, flags=re.MULTILINE)
     path = tmp_path / "gsched.toml"

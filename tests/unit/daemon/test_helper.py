@@ -209,6 +209,8 @@ OURS, ANOTHERS = "gsched: fan 3", "by hand"
     [
         ("drain", "IDLE", "", "done"),
         ("drain", "IDLE+DRAIN", ANOTHERS, "already"),
+        ("drain", "IDLE+POWER_DOWN", "", "failed"),
+        ("drain", "IDLE+POWERING_DOWN", "", "done"),
         ("resume", "IDLE+DRAIN", OURS, "done"),
         ("resume", "IDLE+DRAIN", ANOTHERS, "failed"),
         ("resume", "IDLE+DRAIN", f"not {OURS}", "failed"),
@@ -221,6 +223,7 @@ OURS, ANOTHERS = "gsched: fan 3", "by hand"
         ("power-up", "IDLE", "", "already"),
         ("power-up", "IDLE+POWERED_DOWN", "", "done"),
         ("power-up", "IDLE+POWERING_DOWN", "", "failed"),
+        ("power-up", "IDLE+POWER_DOWN", "", "failed"),
     ],
 )
 def test_what_becomes_of_a_node(

@@ -20,6 +20,7 @@ from support.sim import job
 from gsched.daemon.gate import Mode
 from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_gauges import Facts
+from gsched.daemon.model_facts import ModelFacts
 from gsched.engine.deciding import RoundRules
 from gsched.engine.round import RoundResult
 from gsched.errors import GschedError, TryAgainError, UnavailableError
@@ -220,7 +221,8 @@ def test_an_array_counts_by_its_waiting_tasks_and_the_future_is_no_wait(metrics:
 
 def test_facts_beside_the_rounds(metrics: Metrics) -> None:
     facts = Facts(
-        cluster="alpha", policy="qssf", interval_s=30.0, model_time=5.0, ingest_time=6.0,
+        cluster="alpha", policy="qssf", interval_s=30.0, model=ModelFacts(written_at=5.0),
+        ingest_time=6.0,
         open_changes=3, fence=9, watchdog_s=90.0,
         query_refusals=4, control_refusals=5, database_errors=6, upkeep_failures={"ingest": 2},
     )  # fmt: skip
@@ -236,7 +238,7 @@ def test_facts_beside_the_rounds(metrics: Metrics) -> None:
     assert {name: value(metrics, name) for name in expected} == expected
     assert value(metrics, "gsched_socket_refusals_total", socket="control") == 5
     assert value(metrics, "gsched_upkeep_failures_total", step="ingest") == 2
-    metrics.facts(replace(facts, fence=None, model_time=None))
+    metrics.facts(replace(facts, fence=None, model=ModelFacts()))
     assert value(metrics, "gsched_leader_fence") is None
     assert value(metrics, "gsched_model_timestamp_seconds") is None
 

@@ -12,7 +12,7 @@ import pytest
 from support.slurm_bench import EXCLUDED, Bench
 
 import gsched.slurm.exclusions as exclusions_module
-from gsched.app.daemon_upkeep import NoPredictor
+from gsched.app.daemon_model import NoPredictor
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.round import RoundRunner
 from gsched.model.cluster import ClusterState

@@ -7,8 +7,9 @@ import pwd
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,9 +18,10 @@ from gsched.config.settings import DaemonSettings
 from gsched.daemon import bounded_server
 from gsched.daemon.asker_rights import AskerRights
 from gsched.daemon.bounded_server import MAX_CONNECTIONS
+from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.lines import read_line
-from gsched.daemon.query_client import QueryClient
+from gsched.daemon.query_client import NobodyListensError, QueryClient
 from gsched.daemon.query_protocol import (
     MAX_JOBS,
     MAX_OWN_JOBS,
@@ -69,19 +71,24 @@ class StandInMunge:
         return Decoded(uid, payload)
 
 
+OWNERS = {"7": "games", "8": "news", "9_3": "games"}
+
+
 class Office:
-    """A server with two jobs in its bulletin, of games and of news."""
+    """A server with two jobs in its bulletin, of games and of news; it foresees what it is told."""
 
     def __init__(self, private: bool = False) -> None:
         self.bulletin: Bulletin | None = Bulletin(
             HEAD,
             JobAnswers(
                 {"7": {"submit_time": 70}, "8": {"submit_time": 80}, "9_3": {"submit_time": 93}},
-                {"7": "games", "8": "news", "9_3": "games"},
+                OWNERS,
             ),
             private,
         )
         self.hurries = 0
+        self.forecast = NOTHING_FORESEEN
+        self.asked_about: list[str] = []
         self.privileges: dict[str, Privilege] = {"games": "user", "news": "operator"}
         self.privilege_asked: list[str] = []
         self.server = QueryServer(
@@ -89,10 +96,17 @@ class Office:
             AskerRights(self.privilege),
             lambda: self.bulletin,
             self.hurry,
+            self,
         )
 
     def hurry(self) -> None:
         self.hurries += 1
+
+    def edition(self) -> Edition:
+        return self.forecast
+
+    def asked(self, names: Collection[str]) -> None:
+        self.asked_about += names
 
     def privilege(self, user: str) -> Privilege:
         self.privilege_asked.append(user)
@@ -124,6 +138,27 @@ def test_a_question_about_a_job_and_about_the_daemon(office: Office) -> None:
         assert ask(address, GAMES) == {**HEAD, "jobs": {}}
         assert ask(address, GAMES, "9")["jobs"] == {"9": {"submit_time": 93}}  # an array's id
     assert office.hurries == 0
+
+
+def test_who_foresees_hears_what_is_asked_and_the_newest_forecast_is_told(office: Office) -> None:
+    assert office.bulletin is not None
+    rank = {"queue": "gpu", "position": 1, "of": 2}
+    job = {"submit_time": 70, "state": "PENDING", "start": {"median": 1}, "rank": rank}
+    office.bulletin = replace(
+        office.bulletin, answers=JobAnswers({"7": job, "9_3": {"submit_time": 93}}, OWNERS)
+    )
+    start = {"as_of": 5, "median": 60, "low": 50, "high": 90, "coverage": 0.8, "calibrated_on": 0}
+    office.forecast = Edition(3, "pending", {("7", 70): {"start": start}, ("7", 10): {}})
+    with office.opened() as address:
+        told = ask(address, GAMES, "7", "9", "123")["jobs"]
+    assert told == {"7": {**job, "start": start}, "9": {"submit_time": 93}}
+    assert office.asked_about == ["7", "9_3", "123"]
+    office.forecast = Edition(4, "pending")
+    with office.opened() as address:
+        told = ask(address, GAMES, "7")["jobs"]
+    assert told["7"] == {
+        "submit_time": 70, "state": "PENDING", "rank": rank, "no_start": "pending",
+    }  # fmt: skip
 
 
 def test_a_job_that_no_round_has_seen_hurries_the_next_one(office: Office) -> None:
@@ -488,5 +523,5 @@ def test_nobody_can_listen_where_somebody_does(office: Office) -> None:
 def test_when_it_ends_nobody_listens(office: Office) -> None:
     with office.opened() as address:
         pass
-    with pytest.raises(UnavailableError, match=f"no daemon answers at {address}"):
+    with pytest.raises(NobodyListensError, match=f"no daemon answers at {address}"):
         ask(address, GAMES, "7")

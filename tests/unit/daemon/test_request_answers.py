@@ -60,6 +60,13 @@ def test_hints_that_nobody_uses_are_no_refusal() -> None:
     assert found["accepted"] is True
 
 
+def test_checkpoints_are_seen_to_by_the_job_itself() -> None:
+    found = answer(job(Wants(checkpoint=True)), acting=False)
+    assert outcomes(found) == {"checkpoint": ("accepted", "the job's own script sees to it")}
+    assert found["request"]["wants"] == {"checkpoint": True}
+    assert found["accepted"] is True
+
+
 def test_an_opt_out_is_granted_without_anything_to_do() -> None:
     found = answer(job(Wants(opt_out=True)), acting=False)
     assert outcomes(found) == {"none": ("accepted", "gsched keeps away from this job")}

@@ -11,12 +11,13 @@ import pytest
 from support.jobs import T0, view
 from support.requests import MemoryRequests
 
+from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.requests import RequestBook, Sighting
 from gsched.daemon.status_file import Bulletin, RoundNews, describe, job_document
 from gsched.engine.round import RoundResult
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Admit, Decision, Rank, Reason
-from gsched.model.job import Capability, Exclusion
+from gsched.model.job import Capability, Exclusion, JobState, Prediction
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import RoundInfo
 from gsched.model.ranks import RankTable, ReasonGroup, ReasonTable
@@ -65,6 +66,7 @@ class Rounds:
         self.why, self.seconds = "why", 1.0
         self.actions: tuple[Admit, ...] = ()
         self.facts: dict[str, Any] = {"policy": "qssf", "acting": True, "model_id": "m"}
+        self.forecast = NOTHING_FORESEEN
         self.before: Bulletin | None = None
 
     def comment(self, text: str) -> None:
@@ -83,7 +85,9 @@ class Rounds:
         info = RoundInfo("r", "c", T0, seq=1, **self.facts)
         result = RoundResult(info, state, decision, (), (), {}, 0)
         news = RoundNews(30.0, "act")
-        self.before = describe(result, SlurmConfig({}), news, self.requests, self.before)
+        self.before = describe(
+            result, SlurmConfig({}), news, self.requests, self.before, self.forecast
+        )
         return self.before
 
 
@@ -115,6 +119,7 @@ CHANGES: dict[str, Callable[[Rounds], Any]] = {
     "an action": _promise,
     "the policy": lambda r: r.facts.update(policy="fifo"),
     "the mode": lambda r: r.facts.update(acting=False),
+    "a forecast": lambda r: setattr(r, "forecast", Edition(5, "pending")),
     "the model": lambda r: r.facts.update(model_id="n"),
 }
 
@@ -128,6 +133,31 @@ def test_whatever_an_answer_is_made_of_makes_it_anew(what: str) -> None:
     assert now.answers is not first.answers
     rounds.before = None
     assert now.jobs == rounds.round().jobs  # as if there had been no round before
+
+
+def test_waiting_jobs_are_told_when_they_will_start_and_others_are_not() -> None:
+    rounds = Rounds()
+    runs = replace(view(8), state=JobState.RUNNING)
+    rounds.table = JobTable.from_views([view(7), runs])
+    start = {"start": {"median": T0 + 60}}
+    rounds.forecast = Edition(5, "pending", {("7", T0): start, ("8", T0): start})
+    told = rounds.round().jobs
+    assert told["7"]["start"] == start["start"]
+    assert "start" not in told["8"]
+    assert "no_start" not in told["8"]
+
+
+def test_of_a_run_time_people_see_median_and_interval_and_a_caution_that_counts() -> None:
+    levels = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
+    job = view(7, duration_s=40.0)
+    known = replace(job.predictions[0], quantiles=tuple((p, 100 * p) for p in levels))
+
+    def told(prediction: Prediction) -> Any:
+        return job_document(replace(job, predictions=(prediction,)), NOTHING)["duration_s"]
+
+    assert told(known)["quantiles"] == [[0.1, 10.0], [0.5, 50.0], [0.9, 90.0]]
+    assert "caution" not in told(known)
+    assert told(replace(known, caution=1.234))["caution"] == 1.23
 
 
 def test_a_wrong_token_is_told_and_taken_back_though_the_job_is_the_same() -> None:

@@ -24,7 +24,7 @@ def read(job, **head):
 def test_what_the_daemon_writes_is_read():
     assert read({"duration_s": DURATION, "request": REQUEST}) == ["7"]
     wants = {"none": True, "deadline": 2000, "soft_deadlines": [[2000, 1.5]], "phases": ["eval"],
-             "shareable": True, "number": 3}  # fmt: skip
+             "shareable": True, "checkpoint": True, "number": 3}  # fmt: skip
     assert read({"request": REQUEST | {"wants": wants}}) == ["7"]
 
 

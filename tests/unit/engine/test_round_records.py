@@ -194,12 +194,28 @@ def test_predictions_are_made_and_kept_by_attempt_as_of_the_snapshot() -> None:
     assert [len(v.predictions) for v in state.jobs.views] == [1] * 4
 
 
-def test_a_running_job_is_not_predicted() -> None:
+def test_a_job_that_runs_keeps_the_prediction_of_when_it_waited() -> None:
+    backend = backend_with(JOBS)
+    predictor, journal = TruePredictor(JOBS), MemoryJournal()
+    runner = runner_for(backend, JOBS, journal, predictor=predictor)
+    waited = runner.run(acting=True).state.jobs
+    backend.start_jobs()
+    ran = runner.run(acting=True).state.jobs
+    assert ran.running.all()
+    assert [v.predictions for v in ran.views] == [v.predictions for v in waited.views]
+    assert len(predictor.asked) == len(journal.predictions) == 4
+
+
+def test_a_job_that_ran_already_is_predicted_and_not_journalled() -> None:
     backend = backend_with(JOBS)
     backend.start_jobs()
-    predictor = TruePredictor(JOBS)
-    runner_for(backend, JOBS, predictor=predictor).run(acting=True)
-    assert predictor.asked == []
+    predictor, journal = TruePredictor(JOBS), MemoryJournal()
+    runner = runner_for(backend, JOBS, journal, predictor=predictor)
+    state = runner.run(acting=True).state
+    assert [v.predictions[0].mean for v in state.jobs.views] == [j.duration_s for j in JOBS]
+    runner.run(acting=True)
+    assert len(predictor.asked) == 4
+    assert journal.predictions == {}
 
 
 @pytest.mark.parametrize(
@@ -246,7 +262,10 @@ def test_a_job_that_has_changed_keeps_its_prediction_and_one_that_left_leaves_no
     assert filled(changed, *views[1:]) == durations
     assert len(predictor.asked) == len(book) == 4
     runs = replace(changed, state=JobState.RUNNING)
-    assert filled(runs, *views[1:3]) == {1: None, 2: durations[2], 3: durations[3]}
+    assert filled(runs, *views[1:3]) == {n: durations[n] for n in (1, 2, 3)}
+    assert len(book) == 3
+    cleaned_up = replace(runs, state=JobState.COMPLETING)
+    assert filled(cleaned_up, *views[1:3]) == {1: None, 2: durations[2], 3: durations[3]}
     assert len(book) == 2
     assert filled() == {}
     assert len(book) == 0

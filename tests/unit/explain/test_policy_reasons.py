@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gsched.explain.policy_reasons import policy_reason
+from gsched.explain.policy_reasons import caution_words, policy_reason, prediction_words
 from gsched.explain.words import moment
 
 
@@ -100,3 +100,40 @@ from gsched.explain.words import moment
 )
 def test_a_reason_in_words(code: str, params: dict[str, Any], words: str) -> None:
     assert policy_reason(code, params) == words
+
+
+PREDICTED = {"num_gpus": 4, "source": "similar-name", "similar_jobs": 31}
+
+
+@pytest.mark.parametrize(
+    ("gpu_time_s", "duration_s", "amount", "span"),
+    [
+        (40.0, 10.0, "40 GPU-s", "0:10"),
+        (359.4, 89.9, "359 GPU-s", "1:30"),
+        (360.0, 90.0, "0.1 GPU-h", "1:30"),
+        (10080.0, 2520.0, "2.8 GPU-h", "42:00"),
+        (35999.0, 8999.75, "10.0 GPU-h", "2:30:00"),
+        (4_000_000.0, 1e6, "1,111 GPU-h", "11-13:46:40"),
+        ("much", None, "? GPU-s", "?"),
+        (float("nan"), True, "? GPU-s", "?"),
+    ],
+)
+def test_predicted_gpu_time_in_a_fitting_unit(
+    gpu_time_s: Any, duration_s: Any, amount: str, span: str
+) -> None:
+    params = PREDICTED | {"gpu_time_s": gpu_time_s, "duration_s": duration_s}
+    words = f"{amount} predicted: 4 × {span} (from 31 similar jobs of this user)"
+    assert policy_reason("qssf.predicted-gpu-time", params) == words
+
+
+def test_people_are_shown_the_median_and_its_interval() -> None:
+    duration = {"mean": 3000.0, "source": "all", "similar_jobs": 3}
+    assert prediction_words(duration) == "50:00 (from all 3 past jobs)"
+    duration["quantiles"] = [[0.02, 5.0], [0.1, 60.0], [0.5, 600.0], [0.9, 6000.0], [0.98, 1e5]]
+    assert prediction_words(duration) == "10:00 (80 %: 1:00–1:40:00, from all 3 past jobs)"
+
+
+def test_what_caution_adds_is_said() -> None:
+    assert caution_words({"mean": 5.0}) == caution_words({"mean": 5.0, "caution": 1.0}) == ""
+    words = "orders reckon with 1.8 times that: recent jobs of this user outran theirs"
+    assert caution_words({"mean": 5.0, "caution": 1.8}) == words

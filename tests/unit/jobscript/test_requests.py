@@ -9,8 +9,9 @@ import pytest
 from gsched.errors import UsageError
 from gsched.jobscript.command_line import SBATCH, Kind, scan
 from gsched.jobscript.directives import read_directives
-from gsched.jobscript.own_options import OPTIONS, VALUED
+from gsched.jobscript.own_options import OPTIONAL, OPTIONS, VALUED
 from gsched.jobscript.requests import SubmitOptions, read_options
+from gsched.jobscript.template_choice import TemplateChoice
 from gsched.model.job import Wants
 
 NOW = int(datetime(2026, 11, 29, 12, 0).timestamp())
@@ -31,7 +32,8 @@ def test_nothing_is_asked_for():
 
 
 def test_every_option_has_help_and_the_valued_ones_are_among_them():
-    assert VALUED.keys() <= OPTIONS.keys()
+    assert VALUED.keys() | OPTIONAL.keys() <= OPTIONS.keys()
+    assert not VALUED.keys() & OPTIONAL.keys()
     assert all(text.endswith(".") or text.endswith("].") for text in OPTIONS.values())
 
 
@@ -40,6 +42,7 @@ EVERYTHING = [
     ("--gs-soft-deadline", "now+1hour=2.5"),
     ("--gs-soft-deadline", "2026-11-29T12:30=10"),
     ("--gs-phase", "eval,sft"),
+    ("--gs-runtime", "ddp,nproc=4,folder=a/b"),
     ("--gs-wait", "1.5"),
     ("--gs-else", "cancel"),
 ]
@@ -51,10 +54,12 @@ ASKED = SubmitOptions(
         shareable=True,
     ),
     is_dry_run=True,
+    suggests=True,
     wait_s=1.5,
     otherwise="cancel",
+    template=TemplateChoice("ddp", {"nproc": "4", "folder": "a/b"}),
 )
-FLAGS = ["--gs-shareable", "--gs-dry-run"]
+FLAGS = ["--gs-shareable", "--gs-suggest", "--gs-dry-run"]
 
 
 def test_all_of_them_in_either_spelling_on_the_command_line_and_in_the_script():
@@ -75,6 +80,21 @@ def test_the_command_line_wins_over_the_script_and_the_last_one_counts():
     assert found.soft_deadlines == (
         (NOW + 4 * 3600, 2.0),
     )  # instead of the script's, not beside it
+
+
+def test_seconds_of_checkpoints_stand_behind_an_equals_sign_alone():
+    """Else the script's name would be taken for them."""
+    assert options("--gs-checkpoint").template == TemplateChoice(asks_checkpoints=True)
+    every = TemplateChoice(asks_checkpoints=True, every_s=90.5)
+    assert options("--gs-checkpoint=90.5").template == every
+    assert options(script="#GSCHED --gs-checkpoint=90.5").template == every
+    with pytest.raises(UsageError, match="no such option '60'"):
+        options(script="#GSCHED --gs-checkpoint 60")
+    escaped = r"#GSCHED --gs-runtime x,a=b\\,c"  # a directive takes one backslash away
+    assert options(script=escaped).template == TemplateChoice("x", {"a": "b,c"})
+    both = options("--gs-checkpoint=60", script="#GSCHED --gs-runtime=plain").template
+    assert both == TemplateChoice("plain", {}, True, 60.0)
+    assert both.place == "job.sh line 2: --gs-runtime: "
 
 
 def test_a_value_is_not_taken_from_the_next_line():
@@ -106,6 +126,12 @@ def test_a_value_is_not_taken_from_the_next_line():
         (["--gs-phase=mining"], "no such phase 'mining'"),
         (["--gs-phase=eval,"], "no such phase ''"),
         (["--gs-phase=eval,eval"], "a phase is named twice"),
+        (["--gs-checkpoint="], "--gs-checkpoint: a value is missing, SECONDS"),
+        (["--gs-checkpoint=0"], "'0' is no number of seconds above 0"),
+        (["--gs-checkpoint=10m"], "'10m' is no number of seconds"),
+        (["--gs-checkpoint=604801"], "at most 604800"),
+        (["--gs-runtime=ddp,x"], "--gs-runtime: 'x' is no key=value"),
+        (["--gs-runtime"], "--gs-runtime: a value is missing, NAME[,KEY=VALUE]"),
         (["--gs-wait=0"], "'0' is no number of seconds above 0"),
         (["--gs-wait=1m"], "'1m' is no number of seconds"),
         (["--gs-wait=-1"], "'-1' is no number of seconds"),
@@ -129,6 +155,9 @@ def test_what_is_wrong_in_a_script_is_said_with_its_line():
     with pytest.raises(UsageError, match=r"^job.sh line 2: no such option '--gs-wiat'") as caught:
         options(script="#GSCHED --gs-wiat")
     assert caught.value.hint == "did you mean --gs-wait?"
+    with pytest.raises(UsageError, match=r"^job.sh line 2: no such option '600'") as caught:
+        options(script="#GSCHED --gs-checkpoint 600")
+    assert caught.value.hint == "did you mean --gs-checkpoint=600?"
 
 
 def test_a_user_who_keeps_gsched_away_from_all_jobs():

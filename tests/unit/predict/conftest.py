@@ -50,8 +50,14 @@ def regression_model():
     return DurationModel.fit(unnamed_history(), as_of=T0 + 10**6, trained_at=T0 + 10**6)
 
 
+def with_kind(model, **changes):
+    """The same model, with other values in what is recorded of its jobs with GPUs."""
+    kinds = {"gpu": replace(model.info.kinds["gpu"], **changes)}
+    info = replace(model.info, kinds=kinds)
+    return DurationModel(info, model.memory, model.encoder, model.regressions)
+
+
 @pytest.fixture(scope="session")
 def blended_model(regression_model):
     """As if validation had chosen λ = 0.4."""
-    model = regression_model
-    return DurationModel(replace(model.info, lam=0.4), model.rolling, model.regression)
+    return with_kind(regression_model, lam=0.4)

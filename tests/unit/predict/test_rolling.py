@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from support.jobs import T0, past_job, view
 
 from gsched.predict import rolling
 from gsched.predict.attributes import of_view
-from gsched.predict.rolling import RollingEstimator
+from gsched.predict.rolling import NAME_WINDOW, RollingEstimator
 
 NOW = T0 + 10_000
 
@@ -155,6 +156,9 @@ def test_the_state_survives_json(rows):
         assert ask(again, name=name) == ask(estimator, name=name)
 
 
+USER: dict[str, Any] = {"recent": [[1, 2, 3]], "sizes": {}, "requests": {}, "names": {}}
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -163,7 +167,13 @@ def test_the_state_survives_json(rows):
         {"recent": [[1, 2.5, 3]]},
         {"recent": None},
         {"sizes": [[1, 2, 3]]},
+        {"sizes": {"gpu:1": []}},
+        {"users": {"ann": USER | {"names": {"abc": []}}}},
+        {"users": {"ann": USER | {"names": {"abc": [[1, 2, 3]] * (NAME_WINDOW + 1)}}}},
+        {"users": {"ann": USER | {"requests": {"gpu:1/60": []}}}},
+        {"users": {"ann": USER | {"sizes": {"gpu:1": []}}}},
         {"users": {"ann": {}}},
+        {"users": {"ann": {"recent": [], "sizes": {}, "names": {}}}},
         {"users": {"ann": []}},
     ],
 )
@@ -171,6 +181,11 @@ def test_damaged_state_is_refused(damage):
     state = {"recent": [], "sizes": {}, "users": {}} | damage
     with pytest.raises((KeyError, TypeError, ValueError)):
         RollingEstimator.from_json(state)
+
+
+def test_what_the_damaged_states_are_made_of_is_sound():
+    state = {"recent": [[1, 2, 3]], "sizes": {}, "users": {"ann": USER}}
+    assert RollingEstimator.from_json(state).to_json()["users"].keys() == {"ann"}
 
 
 def test_windows_forget_the_oldest_runs():
@@ -211,6 +226,42 @@ def test_names_of_any_length_are_kept_bounded():
 
 def test_quantiles_weigh_recent_runs_more():
     rows = [("ann", "t", 1, d) for d in (1000, 1000, 1000, 10, 10, 10, 10)]
-    (_, low), (_, middle), (_, high) = ask(fitted(*rows), name="t").quantiles()
-    assert (low, middle, high) == (10.0, 10.0, 1000.0)
-    assert ask(fitted(rows[0]), name="t").quantiles() == ((0.1, 1000), (0.5, 1000), (0.9, 1000))
+    found = ask(fitted(*rows), name="t").quantiles()
+    assert [p for p, _ in found] == list(rolling.QUANTILES)
+    assert [seconds for _, seconds in found] == [10, 10, 10, 10, 1000, 1000, 1000]
+    assert {seconds for _, seconds in ask(fitted(rows[0]), name="t").quantiles()} == {1000.0}
+
+
+def test_jobs_without_a_name_are_not_taken_for_alike():
+    found = ask(fitted(("ann", "", 1, 10), ("ann", "", 2, 90), ("ann", "x", 1, 40)), name="")
+    assert (found.duration_s, found.source) == (25.0, "user-gpus")
+
+
+def test_runs_of_the_same_request_are_found_by_size_and_limit():
+    jobs = [
+        past_job(i, 10 * i, end=T0 + i, gpus=gpus, time_limit_s=limit_s)
+        for i, (gpus, limit_s) in enumerate([(1, 60), (2, 60), (1, 90), (1, 60), (1, None)])
+    ]
+    estimator = RollingEstimator.fit(jobs)
+
+    def known(now=NOW, **job):
+        return [run.job_id for run in estimator.same_request(of_view(view(99, **job)), now)]
+
+    assert known(gpus=1, time_limit_s=60) == [0, 3]
+    assert known(gpus=1, time_limit_s=60, now=T0 + 3) == [0]
+    assert known(gpus=1) == [4]
+    assert known(gpus=1, time_limit_s=60, user="eve") == []
+    assert [run.job_id for run in estimator.latest("ann", T0 + 4)] == [2, 3]
+    assert estimator.latest("eve", NOW) == ()
+
+
+def test_many_runs_under_names_that_differ_by_a_number():
+    """The window of a masked form forgets; an earlier moment is answered from the names' own."""
+    jobs = [past_job(i, i, end=T0 + i, name=f"run-{i}") for i in range(60)]
+    estimator = RollingEstimator.fit(jobs)
+    for now in (T0 + 60, T0 + 31):
+        found = ask(estimator, now=now, name="run-99")
+        expected = [now - T0 - 1 - age for age in range(rolling.NAME_WINDOW)]
+        assert [match.run.duration_s for match in found.matches] == expected
+    again = RollingEstimator.from_json(json.loads(json.dumps(estimator.to_json())))
+    assert ask(again, name="run-99") == ask(estimator, name="run-99")

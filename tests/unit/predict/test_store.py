@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import pickle
 import subprocess
@@ -13,12 +14,13 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.dummy import DummyRegressor
-from support.jobs import T0, view
+from support.jobs import T0, past_job, view
 
 from gsched.errors import ConfigError, DataError, GschedError, UnavailableError
 from gsched.predict import store
+from gsched.predict.attributes import of_view
 from gsched.predict.features import FEATURES
-from gsched.predict.store import ModelMissingError, load, save
+from gsched.predict.store import ModelMissingError, load, load_info, save
 
 NOW = T0 + 10**6
 ASKED = [view(i, user=user, name="sh") for i, user in enumerate(["ann", "bob", "eve"])]
@@ -77,12 +79,15 @@ def test_no_part_is_a_pickle(written):
         assert set(archive.namelist()) == {
             "meta.json",
             "rolling.json",
+            "caution.json",
             "encoder.json",
-            "trees.skops",
+            "background-gpu.json",
+            "trees-gpu.skops",
         }
-        for name in ("meta.json", "rolling.json", "encoder.json"):
-            json.loads(archive.read(name))
-        with zipfile.ZipFile(io.BytesIO(archive.read("trees.skops"))) as trees:
+        for name in archive.namelist():
+            if name.endswith(".json"):
+                json.loads(archive.read(name))
+        with zipfile.ZipFile(io.BytesIO(archive.read("trees-gpu.skops"))) as trees:
             for name in trees.namelist():
                 if name.endswith(".npy"):
                     np.load(io.BytesIO(trees.read(name)), allow_pickle=False)
@@ -94,7 +99,7 @@ def test_metadata_can_be_read_without_gsched(written, blended_model):
     with zipfile.ZipFile(written) as archive:
         meta = json.loads(archive.read("meta.json"))
     assert meta["format"] == "gsched-duration-model"
-    assert meta["info"]["lam"] == blended_model.info.lam
+    assert meta["info"]["kinds"]["gpu"]["lam"] == 0.4 == blended_model.lam("gpu")
     assert meta["info"]["num_jobs"] == 240
 
 
@@ -173,10 +178,10 @@ def zip_of(**parts):
         zip_of(meta_json="[]"),
         zip_of(meta_json="null"),
         zip_of(meta_json="[" * 100_000),
-        zip_of(meta_json='{"format": "something-else", "version": 1}'),
-        zip_of(meta_json='{"format": "gsched-duration-model", "version": 1}'),
-        zip_of(meta_json='{"format": "gsched-duration-model", "version": 1, "parts": []}'),
-        zip_of(meta_json='{"format": "gsched-duration-model", "version": 1, "parts": {"a": 1}}'),
+        zip_of(meta_json='{"format": "something-else", "version": 2}'),
+        zip_of(meta_json='{"format": "gsched-duration-model", "version": 2}'),
+        zip_of(meta_json='{"format": "gsched-duration-model", "version": 2, "parts": []}'),
+        zip_of(meta_json='{"format": "gsched-duration-model", "version": 2, "parts": {"a": 1}}'),
     ],
 )
 def test_foreign_files_are_refused(path, data):
@@ -196,7 +201,10 @@ class Bomb:
         return (open, (self.target, "w"))
 
 
-@pytest.mark.parametrize("part", ["rolling.json", "encoder.json", "trees.skops"])
+@pytest.mark.parametrize(
+    "part",
+    ["rolling.json", "caution.json", "encoder.json", "background-gpu.json", "trees-gpu.skops"],
+)
 def test_a_pickle_inside_is_never_run(written, tmp_path, part):
     target = tmp_path / "executed"
     rewrite(written, lambda _, parts: parts.update({part: pickle.dumps(Bomb(target))}))
@@ -211,12 +219,12 @@ def test_a_pickle_in_an_array_of_the_trees_is_never_run(written, tmp_path):
     np.save(buffer, np.array([Bomb(target)], dtype=object), allow_pickle=True)
 
     def plant(_, parts):
-        trees = io.BytesIO(parts["trees.skops"])
+        trees = io.BytesIO(parts["trees-gpu.skops"])
         changed = io.BytesIO()
         with zipfile.ZipFile(trees) as old, zipfile.ZipFile(changed, "w") as new:
             for name in old.namelist():
                 new.writestr(name, buffer.getvalue() if name.endswith(".npy") else old.read(name))
-        parts["trees.skops"] = changed.getvalue()
+        parts["trees-gpu.skops"] = changed.getvalue()
 
     rewrite(written, plant)
     with pytest.raises(DataError):
@@ -229,14 +237,14 @@ def test_types_outside_the_list_are_refused(written):
     evil = io.BytesIO()
     with zipfile.ZipFile(evil, "w") as archive:
         archive.writestr("schema.json", json.dumps({**schema, "content": {}, "protocol": 2}))
-    rewrite(written, lambda _, parts: parts.update({"trees.skops": evil.getvalue()}))
+    rewrite(written, lambda _, parts: parts.update({"trees-gpu.skops": evil.getvalue()}))
     with pytest.raises(DataError, match=r"os\.system"):
         load(written)
 
 
 @pytest.mark.parametrize("other", [DummyRegressor().fit([[0] * len(FEATURES)], [0]), [1, 2]])
 def test_another_harmless_object_is_no_model(written, other):
-    rewrite(written, lambda _, parts: parts.update({"trees.skops": skops.io.dumps(other)}))
+    rewrite(written, lambda _, parts: parts.update({"trees-gpu.skops": skops.io.dumps(other)}))
     with pytest.raises(DataError):
         load(written)
 
@@ -253,8 +261,8 @@ def test_a_part_that_is_not_the_one_written_is_noticed(written):
 
 
 def test_a_file_of_another_format_version_asks_for_training(written):
-    rewrite(written, lambda meta, _: meta.update(version=2))
-    with pytest.raises(ConfigError, match="version 2") as caught:
+    rewrite(written, lambda meta, _: meta.update(version=1))
+    with pytest.raises(ConfigError, match="version 1") as caught:
         load(written)
     assert "gsched predict train" in caught.value.hint
 
@@ -275,23 +283,63 @@ def test_a_rolling_model_does_not_care_about_library_versions(recurring_model, p
 @pytest.mark.parametrize(
     "change",
     [
-        lambda meta, _: meta["info"].update(lam=7),
-        lambda meta, _: meta["info"].update(lam="x"),
+        lambda meta, _: gpu(meta).update(lam=7),
+        lambda meta, _: gpu(meta).update(lam="x"),
+        lambda meta, _: gpu(meta).update(extra=1),
+        lambda meta, _: gpu(meta).update(validation=3),
+        lambda meta, _: gpu(meta)["validation"].update(residuals={}),
+        lambda meta, _: gpu(meta)["validation"].update(residuals={"any": [1.0]}),
+        lambda meta, _: gpu(meta)["validation"].update(rolling_residuals={"any": [1e6] * 7}),
+        lambda meta, _: gpu(meta)["validation"].update(residuals={"any": [math.nan] * 7}),
         lambda meta, _: meta["info"].pop("model_id"),
         lambda meta, _: meta["info"].update(extra=1),
-        lambda meta, _: meta["info"]["validation"].update(ratios={}),
-        lambda meta, _: meta["info"]["validation"].update(ratios={"any": [1.0]}),
-        lambda meta, _: meta["info"].update(validation=3),
+        lambda meta, _: meta["info"].update(default_duration_s=-1),
+        lambda meta, _: meta["info"]["kinds"].update(tpu=gpu(meta)),
+        lambda meta, _: meta["info"]["kinds"].update(cpu=gpu(meta)),
         lambda _, parts: parts.pop("rolling.json"),
-        lambda _, parts: parts.pop("trees.skops"),
+        lambda _, parts: parts.pop("caution.json"),
+        lambda _, parts: parts.pop("trees-gpu.skops"),
+        lambda _, parts: parts.pop("background-gpu.json"),
         lambda _, parts: parts.update({"rolling.json": b"[]"}),
         lambda _, parts: parts.update({"encoder.json": b"{}"}),
+        lambda _, parts: parts.update({"caution.json": b"{}"}),
+        lambda _, parts: parts.update({"caution.json": b'{"users": {}, "all": {}}'}),
+        lambda _, parts: parts.update({"background-gpu.json": b"[[1, 2]]"}),
     ],
 )
 def test_contradictory_contents_are_refused(written, change):
     rewrite(written, change)
     with pytest.raises(DataError):
         load(written)
+
+
+def gpu(meta):
+    return meta["info"]["kinds"]["gpu"]
+
+
+def test_how_a_model_was_made_is_read_alone(written, blended_model, path):
+    assert load_info(written) == blended_model.info
+    rewrite(written, lambda _, parts: parts.update({"trees-gpu.skops": b"damaged"}))
+    assert load_info(written) == blended_model.info
+    with pytest.raises(DataError):
+        load(written)
+    path.write_bytes(b"no model")
+    with pytest.raises(DataError):
+        load_info(path)
+    with pytest.raises(ModelMissingError):
+        load_info(path.with_name("none"))
+
+
+def test_what_observed_jobs_have_taught_survives_the_file(blended_model, path):
+    save(blended_model, path)
+    model = load(path)
+    for i in range(3):
+        model.observe(past_job(900 + i, 500_000, end=NOW + i, user="ann", name="sh"))
+    assert model.predict(ASKED, NOW + 5)[0].caution > 1
+    save(model, path)
+    assert load(path).look([of_view(job) for job in ASKED], NOW + 5) == (
+        model.look([of_view(job) for job in ASKED], NOW + 5)
+    )
 
 
 def test_sizes_are_limited(written, monkeypatch):
@@ -303,10 +351,14 @@ def test_sizes_are_limited(written, monkeypatch):
         load(written)
 
 
-def test_a_folder_in_its_place_is_an_error_of_the_system(path):
-    path.mkdir(parents=True)
-    with pytest.raises(UnavailableError, match="Is a directory"):
-        load(path)
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_an_error_of_the_system(path, make):
+    """A FIFO without a writer would be waited for without an end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path)
+    for look_into in (load, load_info):
+        with pytest.raises(UnavailableError, match=r"not a file|Is a directory"):
+            look_into(path)
 
 
 def test_loading_needs_no_library_when_the_regression_has_no_share(recurring_model, path):

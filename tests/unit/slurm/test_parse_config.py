@@ -126,6 +126,15 @@ def test_accounts_of_a_partition():
     assert (denied.allow_accounts, denied.deny_accounts) == ((), ("lab3",))
 
 
+def test_groups_and_qos_of_a_partition():
+    text = "PartitionName=a AllowGroups=ALL AllowQos=ALL\nPartitionName=b AllowGroups=g1,g2 "
+    open_to_all, named, denied = parse_partitions(
+        f"{text}AllowQos=high,normal\nPartitionName=c AllowGroups=ALL DenyQos=low\n"
+    )
+    told = [(p.allow_groups, p.allow_qos, p.deny_qos) for p in (open_to_all, named, denied)]
+    assert told == [((), (), ()), (("g1", "g2"), ("high", "normal"), ()), ((), (), ("low",))]
+
+
 def test_reservations(recorded):
     course, week = parse_reservations(recorded("reservations.txt"))
     assert (course.name, course.users, course.accounts) == ("course", ("root", "games"), ())

@@ -25,6 +25,7 @@ wants = st.builds(
     ),
     phases=st.lists(st.sampled_from(PHASES), unique=True).map(tuple),
     shareable=st.booleans(),
+    checkpoint=st.booleans(),
     number=st.integers(0, 999_999_999),
 )
 
@@ -72,10 +73,12 @@ def test_spelling():
         soft_deadlines=((1_700_000_000, 2.0), (1_800_000_000, 0.25)),
         phases=("eval", "sft"),
         shareable=True,
+        checkpoint=True,
         number=7,
     )
     assert wire.token(everything) == (
-        "gs1{deadline=1800000000,soft=1700000000:2,soft=1800000000:0.25,phase=eval+sft,share,n=7}"
+        "gs1{deadline=1800000000,soft=1700000000:2,soft=1800000000:0.25,phase=eval+sft,share,ckpt,"
+        "n=7}"
     )
 
 

@@ -15,12 +15,16 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from support.rounds import JOBS, backend_with, runner_for
 
+from gsched.daemon.forecast_child import ChildState
+from gsched.daemon.forecast_facts import ForecastFacts, Record
 from gsched.daemon.gate import Mode
 from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_gauges import Facts
+from gsched.daemon.model_facts import ModelFacts
 from gsched.model.job import Capability, Exclusion, PredictionKind
 from gsched.model.jobtable import JobTable
 from gsched.model.prediction_truth import PredictionTruth
+from gsched.predict.drift import CONTENDERS, Gap, Judgement
 
 FOLDER = Path(__file__).parents[3] / "slurm_plugins" / "monitoring"
 OF_PROMETHEUS = {"instance", "job"}
@@ -32,7 +36,12 @@ VALUES = {
     "outcome": {"succeeded"},
     "state": {"rejected", "pending"},
     "quantile": {"0.9"},
+    "estimator": set(CONTENDERS),
 }
+_EVEN = Gap(0.0, 0.1)
+JUDGEMENT = Judgement(
+    50, dict.fromkeys(CONTENDERS, 1.5), dict.fromkeys(CONTENDERS, 0.5), _EVEN, _EVEN, _EVEN
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +67,13 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             cluster="c",
             policy="qssf",
             interval_s=30,
-            model_time=1.0,
+            model=ModelFacts(written_at=1.0, judgements={"gpu": JUDGEMENT}),
             ingest_time=1.0,
             fence=1,
             open_changes=0,
             upkeep_failures={"ingest": 0},
             truths=(truth,),
+            forecast=ForecastFacts(1, 2, 3.0, ChildState(), Record(10, 8, 60.0)),
         )
     )
     found: dict[str, set[str]] = {}

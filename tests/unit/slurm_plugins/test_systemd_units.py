@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import sandbox
 
 from gsched.config.loader import known_keys, variable
 
@@ -18,8 +19,10 @@ ROOT = Path(__file__).parents[3]
 UNITS = ROOT / "slurm_plugins" / "systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
 TIMERS = sorted(path.name for path in UNITS.glob("*.timer"))
-MOST_EXPOSED = 12
-"""Tenths of systemd's exposure level, 0 to 10: what is left is said in the drop-in."""
+SANDBOX = UNITS / "gsched-.service.d" / "10-sandbox.conf"
+FORECAST = UNITS / "gsched-daemon.service.d" / "20-forecast.conf"
+MOST_EXPOSED = {"gsched-daemon.service": 14}
+"""Tenths of systemd's exposure level (0 to 10), others 12; the drop-ins say what is left."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def test_systemd_would_find_what_is_wrong(installed: Path, tmp_path: Path) -> No
 def test_the_sandbox_is_as_narrow_as_slurms_commands_allow(
     installed: Path, tmp_path: Path, name: str
 ) -> None:
-    words = ("security", "--offline=true", f"--threshold={MOST_EXPOSED}")
+    words = ("security", "--offline=true", f"--threshold={MOST_EXPOSED.get(name, 12)}")
     found = analyze(installed, *words, str(installed / name))
     assert found.returncode == 0, found.stdout[-2000:]
     shutil.copy(installed / name, tmp_path)  # without the drop-in
@@ -111,8 +114,31 @@ def test_each_timer_has_its_service_and_a_time(name: str) -> None:
     assert found.returncode == 0, found.stderr
 
 
+COMPILES = """
+import os
+import numba
+os.nice(10)
+print(numba.njit(lambda x: x + 1)(1))
+"""
+
+
+@pytest.mark.parametrize(("files", "can"), [([SANDBOX], False), ([SANDBOX, FORECAST], True)])
+def test_the_daemons_sandbox_lets_forecasts_be_compiled_and_stand_back(
+    tmp_path: Path, files: list[Path], can: bool
+) -> None:
+    calls = tmp_path / "allowed"
+    calls.write_text(sandbox.filter_text(files))
+    ran = subprocess.run(
+        [sys.executable, sandbox.__file__, str(calls), sys.executable, "-c", COMPILES],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout == "2\n") == can, ran.stderr
+
+
 def test_the_sandbox_says_each_thing_once() -> None:
-    text = (UNITS / "gsched-.service.d" / "10-sandbox.conf").read_text()
+    text = SANDBOX.read_text()
     parsed = configparser.ConfigParser(strict=False)
     parsed.read_string(text)
     keys = re.findall(r"^(\w+)=", text, flags=re.MULTILINE)

@@ -111,6 +111,7 @@ def test_every_kind_of_finding_has_been_planted():
 
 
 MORE = {
+    "scores of a fit": ("json", "UPDATE fits SET details = '{' WHERE id = 1"),
     "a job's other columns": ("job", "UPDATE jobs SET state = 'FAILED' WHERE job_id = 100"),
     "a job's user": ("job", "UPDATE jobs SET user_id = user_id % 3 + 1 WHERE job_id = 100"),
     "a job's phase": ("job", "UPDATE jobs SET phase = 'debug' WHERE job_id = 100"),

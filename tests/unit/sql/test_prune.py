@@ -42,6 +42,7 @@ def test_old_jobs_go_and_their_sums_stay_on_every_engine(database_url, tmp_path)
         "actions": 1,
         "rounds": 0,  # the policy's memory and job 8's change rest on it
         "spans": 1,  # not the newest one
+        "fits": 1,  # nor here
         "sample_blocks": 1,
         "texts": 0,
     }

@@ -117,7 +117,7 @@ def test_what_nobody_has_told_is_left_out_and_counted_not_invented(history):
     history.ingest(
         batch(
             attempt(1, num_gpus=None, allocated=()),
-            attempt(2, num_cpus=None),
+            attempt(2, num_cpus=None, num_nodes=None),
             attempt(3, user=None),
             attempt(4, state=JobState.UNKNOWN, state_text="NEW_STATE"),
             attempt(5, start_time=1200),  # a clock that went back
@@ -129,9 +129,27 @@ def test_what_nobody_has_told_is_left_out_and_counted_not_invented(history):
         source_key="s",
     )
     found = history.past_jobs(CLUSTER, 0, 10**10)
-    assert [job.job_id for job in found.jobs] == [7, 9]
-    assert found.left_out == 5
-    assert (found.jobs[1].tenant, found.jobs[1].name) == ("", "")
+    assert [job.job_id for job in found.jobs] == [2, 7, 9]
+    assert found.left_out == 4
+    assert (found.jobs[0].num_gpus, found.jobs[0].num_cpus, found.jobs[0].num_nodes) == (
+        2,
+        None,
+        None,
+    )
+    assert (found.jobs[2].tenant, found.jobs[2].name) == ("", "")
+
+
+def test_past_jobs_of_one_id_are_told_apart(history):
+    history.ingest(
+        batch(attempt(1, array_task=3), attempt(1, array_task=4), attempt(2, het_offset=1)),
+        source_key="s",
+    )
+    found = history.past_jobs(CLUSTER, 0, 10**10).jobs
+    assert [(j.job_id, j.array_task, j.het_offset) for j in found] == [
+        (1, 3, None),
+        (1, 4, None),
+        (2, None, 1),
+    ]
 
 
 def test_a_sighting_of_squeue_gives_jobcomp_rows_their_gpus(history):

@@ -11,7 +11,7 @@ from gsched_cli.sim_options import sim_options
 from gsched_cli.sim_rows import emit_simulated, simulated
 
 if TYPE_CHECKING:
-    from gsched.app.sim_compare import SimOrder
+    from gsched.app.sim.compare import SimOrder
 
 
 @click.command()
@@ -54,7 +54,7 @@ def compare(order: SimOrder, as_json: bool) -> int:
     same jobs: where jobs are given up after failures, figures of jobs are compared over those that
     ended under both, ended_under_both of each run. All else is as for `gsched sim run`.
     """
-    from gsched.app.sim_tables import comparison, difference_table
+    from gsched.app.sim.tables import comparison, difference_table
 
     if len(order.policies) < 2:
         raise UsageError(

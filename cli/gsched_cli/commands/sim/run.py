@@ -10,7 +10,7 @@ from gsched_cli.sim_options import sim_options
 from gsched_cli.sim_rows import emit_simulated, simulated
 
 if TYPE_CHECKING:
-    from gsched.app.sim_compare import SimOrder
+    from gsched.app.sim.compare import SimOrder
 
 
 @click.command()
@@ -77,13 +77,13 @@ def run(order: SimOrder, as_json: bool) -> int:
 
     cluster has nodes, gpus, pools (name, nodes, gpus) and gpu_types (name, speed, gpus);
     assumptions has placement, scheduler, seeds, costs, failures, sharing, sleep, power, sample_s,
-    size_first_tick_s and round_s. Of policies[], estimates have metric, value, low and high (of the
-    confidence interval over interval_unit: runs or days, null where there are too few), and each
-    of runs, one a seed, has all figures of that simulation, also by_size, by_duration, by_tenant
-    and by_pool. Times are epoch seconds, durations seconds, shares parts of 1; null: there is
-    nothing to tell.
+    size_first_tick_s, round_s and starvation_bound_s. Of policies[], estimates have metric, value,
+    low and high (of the confidence interval over interval_unit: runs or days, null where there are
+    too few), and each of runs, one a seed, has all figures of that simulation, also by_size,
+    by_duration, by_tenant and by_pool. Times are epoch seconds, durations seconds, shares parts
+    of 1; null: there is nothing to tell.
     """
-    from gsched.app.sim_tables import class_tables, figures
+    from gsched.app.sim.tables import class_tables, figures
 
     done = simulated(order)
     tables = () if done.report is None else (figures(done.report), *class_tables(done.report))

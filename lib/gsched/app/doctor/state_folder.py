@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gsched.app.doctor.findings import Finding
-from gsched.app.doctor.walk import Walk, user_name
+from gsched.app.doctor.walk import Walk
+from gsched.app.user_names import user_name
 
 _WHAT = "state folder"
 LOW_BYTES = 1024**3
 """Less room than this is told; a history of a million jobs takes about as much."""
 LEAST_BYTES = 64 * 1024**2
-_KEPT = ("history.db", "leader.lock", "writer.lock", "models", "status.json")
+_KEPT = ("history.db", "leader.lock", "writer.lock", "model.lock", "models", "status.json")
 
 
 def check(walk: Walk) -> Iterator[Finding]:

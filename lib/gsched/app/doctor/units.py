@@ -24,8 +24,7 @@ def check(walk: Walk, folders: Sequence[Path] = FOLDERS) -> Iterator[Finding]:
     unit = _unit(folders)
     if unit is None or not walk.settings.state_dir.is_dir():
         return
-    text = "\n".join(path.read_text(errors="replace") for path in (unit, *_drop_ins(unit, folders)))
-    user = (_USER.findall(text) or ["root"])[-1] or "root"  # the last one counts
+    user = (_USER.findall(unit_text(folders)) or ["root"])[-1] or "root"  # the last one counts
     if user in {walk.daemon_user, "%i"}:
         yield Finding("ok", "unit", "systemd unit", f"{unit}, user {user}")
         return
@@ -37,6 +36,15 @@ def check(walk: Walk, folders: Sequence[Path] = FOLDERS) -> Iterator[Finding]:
         f"{walk.daemon_user}'s: the daemon could not write there",
         f"chown -R --no-dereference {user} {walk.settings.state_dir}",
     )
+
+
+def unit_text(folders: Sequence[Path] = FOLDERS) -> str:
+    """The unit with all that is laid over it, in the order in which it counts; '' for none."""
+    unit = _unit(folders)
+    if unit is None:
+        return ""
+    paths = (unit, *_drop_ins(unit, folders))
+    return "\n".join(path.read_text(errors="replace") for path in paths)
 
 
 def _unit(folders: Sequence[Path]) -> Path | None:

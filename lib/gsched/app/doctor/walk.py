@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
+from gsched.app.user_names import user_name
 from gsched.config.settings import Settings
 from gsched.errors import TryAgainError
 from gsched.slurm.client import CommandClient
@@ -87,11 +87,3 @@ class Walk:
             return run(argv, stdin=stdin, timeout_s=timeout_s, env=self.environ)
         except TryAgainError:
             return no_answer(argv, self._limit_s)
-
-
-def user_name(uid: int) -> str:
-    """The name of a user, the number itself for one without."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -52,7 +52,7 @@ def _find_asleep(sim: Sim, row: int) -> int:
         return 0
     for group in range(places.pool[pool].first_group, places.pool[pool + 1].first_group):
         kind = places.group[group].gpu_type
-        if job.gpu_type == NONE or job.gpu_type == kind:
+        if places.accepts[job.gpu_type + 1, kind]:
             pieces = _find_waking(sim, row, kind)
             if pieces:
                 return pieces
@@ -61,7 +61,7 @@ def _find_asleep(sim: Sim, row: int) -> int:
 
 @compiled_inner
 def _find_waking(sim: Sim, row: int, gpu_type: int) -> int:
-    """Pieces on nodes of one type (NONE: of all), with one sleeping node more at a time."""
+    """Pieces on nodes that a type accepts, with one sleeping node more at a time."""
     job = sim.jobs[row]
     pool = np.int64(job.pool)
     places = sim.places
@@ -69,7 +69,7 @@ def _find_waking(sim: Sim, row: int, gpu_type: int) -> int:
     for node in range(first, last):
         sim.usable[node] = places.free[node]
     for node in range(first, last):
-        is_right = gpu_type == NONE or places.node[node].gpu_type == gpu_type
+        is_right = places.accepts[gpu_type + 1, places.node[node].gpu_type]
         if sim.nodes[node].state != ASLEEP or not is_right:
             continue
         sim.usable[node] = places.node[node].gpus

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gsched.sim.core.allocation import reachable_gpus, ready_of
-from gsched.sim.core.compiled import compiled_inner
+from gsched.sim.core.compiled import compiled_inline, compiled_inner
 from gsched.sim.core.heap import push
 from gsched.sim.core.node_choice import fit_nodes
 from gsched.sim.core.queues import least_waiting_size
@@ -26,9 +26,12 @@ from gsched.sim.core.walk import next_job, step_over
 def backfill_behind(sim: Sim, pool_row: int, head: int, time_s: float) -> None:
     """Start what may start before `head`, the first job of the walk that does not fit."""
     shadow_s = _reserve_for(sim, pool_row, head, time_s)
+    if not ends_before_closing(sim, pool_row, head, shadow_s):
+        shadow_s = sim.pools[pool_row].opens_s
     step_over(sim, head)
     beside = _free_beside(sim, pool_row)
-    while True:
+    this_pass = sim.now[0].passes
+    for _ in range(sim.rules[0].backfill_depth):
         room = reachable_gpus(sim, pool_row)
         if least_waiting_size(sim, pool_row) > room:
             return
@@ -37,10 +40,10 @@ def backfill_behind(sim: Sim, pool_row: int, head: int, time_s: float) -> None:
             return
         job = sim.jobs[row]
         starts = False
-        if job.num_gpus <= room:
+        if job.num_gpus <= room and ends_before_closing(sim, pool_row, row, time_s):
             if _ends_by(sim, row, time_s, shadow_s):
-                starts = start_if_fits(sim, row, time_s)
-            elif job.num_gpus <= beside:
+                starts = start_if_not_refused(sim, row, time_s)
+            elif job.num_gpus <= beside and sim.sizes[job.size].refused_beside != this_pass:
                 starts = _start_beside(sim, row, time_s)
         if starts:
             grant(sim, row)
@@ -49,7 +52,31 @@ def backfill_behind(sim: Sim, pool_row: int, head: int, time_s: float) -> None:
             step_over(sim, row)
 
 
-@compiled_inner
+@compiled_inline
+def ends_before_closing(sim: Sim, pool_row: int, row: int, time_s: float) -> bool:
+    """Whether a job that starts then ends, by its limit, before its pool closes, if it does."""
+    pool = sim.pools[pool_row]
+    if time_s >= pool.opens_s or pool.closes_s == np.inf:
+        return True
+    return bool(time_s + limit_of(sim.jobs[row].time_limit_s) <= pool.closes_s)
+
+
+@compiled_inline
+def start_if_not_refused(sim: Sim, row: int, time_s: float) -> bool:
+    """As `start_if_fits`, in a pass: what one job was refused nobody gets later in the pass, where
+    jobs only start.
+    """
+    size = sim.sizes[sim.jobs[row].size]
+    if size.refused == sim.now[0].passes:
+        return False
+    if start_if_fits(sim, row, time_s):
+        return True
+    if not sim.rules[0].sharing:  # else it depends on more than what it asks for
+        size.refused = sim.now[0].passes
+    return False
+
+
+@compiled_inline
 def _ends_by(sim: Sim, row: int, time_s: float, shadow_s: float) -> bool:
     """Whether a job that starts now ends in time, by its limit."""
     end_s = time_s + limit_of(sim.jobs[row].time_limit_s)
@@ -72,6 +99,7 @@ def _start_beside(sim: Sim, row: int, time_s: float) -> bool:
         sim.rules[0].placement,
     )
     if pieces == 0:
+        sim.sizes[job.size].refused_beside = sim.now[0].passes
         return False
     take_spare(sim.places, sim.spare, pieces)
     start_on(sim, row, time_s, pieces)

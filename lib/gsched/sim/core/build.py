@@ -27,6 +27,7 @@ _MISFIT = {
 }
 _LEAST_SHARE = 1e-9  # of a tenant to which nothing is due: its ratio is large, not infinite
 _SPARE_ROOM = 1024
+_ALL = 1 << 40
 
 Records = NDArray[np.void]
 
@@ -35,7 +36,7 @@ def make_sim(jobs: SimJobs, cluster: SimCluster, form: OrderForm, rules: SimRule
     """Everything waits to be submitted, all nodes are up and free."""
     tenant = _tenants_of(jobs, form)
     pairs, group = _numbered(jobs.pool, tenant)
-    wanted, size = _numbered(jobs.pool, jobs.num_gpus)
+    wanted, size = _sizes_of(jobs)
     pools = np.arange(len(cluster.pools))
     groups = _groups(pairs, np.bincount(group, minlength=pairs.shape[1]))
     sizes = np.zeros(wanted.shape[1], dtype=state.SIZE)
@@ -100,6 +101,13 @@ def _numbered(
     return np.stack((codes // width, codes % width)), number
 
 
+def _sizes_of(jobs: SimJobs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """As `_numbered`, of what jobs ask for: pool, GPUs, nodes, type."""
+    asked = np.stack((jobs.pool, jobs.num_gpus, jobs.num_nodes, jobs.gpu_type)).astype(np.int64)
+    different, number = np.unique(asked, axis=1, return_inverse=True)
+    return different, number.reshape(-1)
+
+
 def _tenants_of(jobs: SimJobs, form: OrderForm) -> NDArray[np.int32]:
     """Codes of the tenants where they matter, and one behind for jobs without; 0 elsewhere."""
     if not _tells_tenants_apart(form):
@@ -141,6 +149,7 @@ def _pools(
     pools["last_size"] = np.searchsorted(pool_of_size, rows, side="right")
     pools["first_runner"] = np.cumsum(runners) - runners
     pools["gpus_up"] = gpus
+    pools["closes_s"] = np.inf
     return pools
 
 
@@ -194,6 +203,8 @@ def _rules(form: OrderForm, rules: SimRules) -> Records:
         "preempts": discipline.preempts,
         "lease_s": discipline.lease_s,
         "round_s": rules.round_s,
+        "starvation_bound_s": rules.starvation_bound_s,
+        "backfill_depth": rules.backfill_depth or _ALL,
         "moves": not _ages_alike(form),
         "levels": len(form.level_bounds_gpu_s),
         "elapsed_cap_s": form.elapsed_cap_s,

@@ -27,6 +27,12 @@ def check_effects(preempts: bool, rules: SimRules) -> None:
             " its own that it could give up",
             "leave sharing out, or take a policy without preemption",
         )
+    if preempts and rules.starvation_bound_s:
+        raise UsageError(
+            "a starvation bound is not simulated with a policy that preempts: such a policy gives "
+            "GPUs by its own rule, whoever stands in front",
+            "leave the bound out, or take a policy without preemption",
+        )
 
 
 def effect_fields(rules: SimRules) -> dict[str, float]:

@@ -34,7 +34,7 @@ def fit_nodes(
 ) -> int:
     """How many pieces a job gets, 0 if it does not fit; they are the first of `nodes.found`.
 
-    `free` has an element for each node of the cluster; nodes without `gpu_type` do not count.
+    `free` has an element for each node of the cluster; nodes of another `gpu_type` do not count.
     """
     largest = largest_node(nodes, pool, gpu_type)
     parts = 1 if gpus <= largest and num_nodes <= 1 else min(num_nodes, gpus)
@@ -51,10 +51,10 @@ def fit_nodes(
 
 @compiled
 def largest_node(nodes: Nodes, pool: int, gpu_type: int) -> int:
-    """GPUs of the largest node of a pool with GPUs of one type (ANY: of all)."""
+    """GPUs of the largest node of a pool that a job which asks for a type may use."""
     largest = 0
     for group in range(nodes.pool[pool].first_group, nodes.pool[pool + 1].first_group):
-        if gpu_type == ANY or gpu_type == nodes.group[group].gpu_type:
+        if nodes.accepts[gpu_type + 1, nodes.group[group].gpu_type]:
             largest = max(largest, nodes.group[group].largest)
     return largest
 
@@ -68,7 +68,7 @@ def _by_free(nodes: Nodes, free: Column, pool: int, gpu_type: int, ascending: bo
         most = max(most, free[node])
     begin = np.zeros(most + 1, dtype=np.int64)
     for node in range(first, last):
-        if free[node] > 0 and (gpu_type == ANY or gpu_type == nodes.node[node].gpu_type):
+        if free[node] > 0 and nodes.accepts[gpu_type + 1, nodes.node[node].gpu_type]:
             begin[free[node] - 1 if ascending else most - free[node]] += 1
     total = 0
     for slot in range(most + 1):
@@ -77,7 +77,7 @@ def _by_free(nodes: Nodes, free: Column, pool: int, gpu_type: int, ascending: bo
         total += here
     rows = np.empty(total, dtype=np.int64)
     for node in range(first, last):
-        if free[node] > 0 and (gpu_type == ANY or gpu_type == nodes.node[node].gpu_type):
+        if free[node] > 0 and nodes.accepts[gpu_type + 1, nodes.node[node].gpu_type]:
             slot = free[node] - 1 if ascending else most - free[node]
             rows[begin[slot]] = node
             begin[slot] += 1

@@ -66,6 +66,7 @@ class Nodes(NamedTuple):
     pool: Records  # POOL, and one behind the last
     group: Records  # GROUP
     group_nodes: Column  # node rows, group after group
+    accepts: NDArray[np.bool_]  # (type that a job asks for + 1, type): whether it may use it
     with_free: Column  # (free GPUs, group): nodes that are up with exactly so many free
     bits: NDArray[np.uint64]  # (free GPUs, word): which ones
     totals: Column
@@ -111,6 +112,7 @@ def make_nodes(cluster: SimCluster, num_jobs: int) -> Nodes:
         pool=pool,
         group=group,
         group_nodes=order.astype(np.int64),
+        accepts=_accepts(cluster),
         with_free=np.zeros((levels, len(begins)), dtype=np.int64),
         bits=np.zeros((levels, int(words.sum())), dtype=np.uint64),
         totals=np.zeros(2, dtype=np.int64),
@@ -119,9 +121,19 @@ def make_nodes(cluster: SimCluster, num_jobs: int) -> Nodes:
         spare_piece=np.zeros(1, dtype=np.int32),
         found=np.zeros(num_nodes, dtype=FOUND),
     )
-    for row in range(num_nodes):
-        restore(nodes, row)
+    _restore_all(nodes)
     return nodes
+
+
+def _accepts(cluster: SimCluster) -> NDArray[np.bool_]:
+    """ANY accepts all types, a type itself, a set those in it."""
+    types = len(cluster.gpu_types)
+    accepts = np.zeros((1 + types + len(cluster.type_sets), types), dtype=np.bool_)
+    accepts[0] = True
+    accepts[1 : 1 + types] = np.eye(types, dtype=np.bool_)
+    for row, kinds in enumerate(cluster.type_sets, start=1 + types):
+        accepts[row, list(kinds)] = True
+    return accepts
 
 
 @compiled_lean
@@ -177,6 +189,12 @@ def restore(nodes: Nodes, node: int) -> None:
         nodes.node[node].up = 1
         nodes.free[node] = nodes.node[node].gpus - nodes.node[node].used
         _count(nodes, node, 1)
+
+
+@compiled_lean
+def _restore_all(nodes: Nodes) -> None:
+    for node in range(len(nodes.node)):
+        restore(nodes, node)
 
 
 @compiled_inner

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from gsched.sim.core.allocation import reachable_gpus
-from gsched.sim.core.backfill import backfill_behind
+from gsched.sim.core.backfill import (
+    backfill_behind,
+    ends_before_closing,
+    start_if_not_refused,
+)
 from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.events import set_event
 from gsched.sim.core.queues import least_waiting_size
@@ -15,6 +19,7 @@ from gsched.sim.core.state import (
     NONE,
     RUNNING,
     SKIP,
+    STARVING,
     WAITING,
     Sim,
 )
@@ -57,7 +62,10 @@ def pool_event(sim: Sim, pool_row: int) -> int:
 
 @compiled_inner
 def _fill(sim: Sim, pool_row: int, time_s: float) -> None:
-    """Start waiting jobs in order on what is free; nobody gives way."""
+    """Start waiting jobs in order on what is free; nobody gives way.
+
+    Nothing is skipped or started out of turn over the head of a job that starves.
+    """
     misfit = sim.rules[0].misfit
     if least_waiting_size(sim, pool_row) > reachable_gpus(sim, pool_row):
         return
@@ -70,12 +78,17 @@ def _fill(sim: Sim, pool_row: int, time_s: float) -> None:
         row = next_job(sim, pool_row)
         if row == NONE:
             return
+        if not ends_before_closing(sim, pool_row, row, time_s):
+            step_over(sim, row)
+            continue
         job = sim.jobs[row]
-        if job.num_gpus < room and start_if_fits(sim, row, time_s):
+        if job.num_gpus < room and start_if_not_refused(sim, row, time_s):
             grant(sim, row)
             continue
         if misfit == BACKFILL:
             backfill_behind(sim, pool_row, row, time_s)
+        if job.level == STARVING:
+            return
         if misfit == BLOCK_TENANT:
             step_over_tenant(sim, row)
             continue

@@ -68,9 +68,10 @@ def find(nodes: Nodes, pool: int, gpu_type: int, gpus: int, num_nodes: int, how:
     if num_nodes == 1:
         return 0
     first, last = nodes.pool[pool].first_group, nodes.pool[pool + 1].first_group
-    for group in range(first, last + (last - first > 1)):
-        kind = nodes.group[group].gpu_type if group < last else ANY  # at last, of any types
-        if gpu_type != ANY and gpu_type != kind:
+    is_one_type = 0 <= gpu_type < nodes.accepts.shape[1]
+    for group in range(first, last + (last - first > 1 and not is_one_type)):
+        kind = nodes.group[group].gpu_type if group < last else gpu_type  # at last, of several
+        if group < last and not nodes.accepts[gpu_type + 1, kind]:
             continue
         if group < last and not _may_fit(nodes, pool, group, gpus, min(num_nodes, gpus)):
             continue
@@ -84,7 +85,7 @@ def find(nodes: Nodes, pool: int, gpu_type: int, gpus: int, num_nodes: int, how:
 def _find_node(nodes: Nodes, pool: int, gpu_type: int, gpus: int, how: int) -> int:
     """A node for a job on one node."""
     for group in range(nodes.pool[pool].first_group, nodes.pool[pool + 1].first_group):
-        if gpu_type != ANY and gpu_type != nodes.group[group].gpu_type:
+        if not nodes.accepts[gpu_type + 1, nodes.group[group].gpu_type]:
             continue
         largest = nodes.group[group].largest
         for step in range(largest - gpus + 1):

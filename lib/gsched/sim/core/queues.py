@@ -6,8 +6,10 @@ goes moves only those between it and the nearer end.
 
 from __future__ import annotations
 
+import numpy as np
+
 from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
-from gsched.sim.core.state import RUNNING, SAVING, WAITING, Sim
+from gsched.sim.core.state import RUNNING, SAVING, STARVING, WAITING, Sim
 
 
 @compiled_inline
@@ -40,6 +42,11 @@ def enter(sim: Sim, row: int, time_s: float) -> None:
     job = sim.jobs[row]
     job.phase = WAITING
     job.key = key_at(sim, row, time_s)
+    if sim.rules[0].starvation_bound_s > 0.0:
+        if _starves_from(sim, row) <= time_s:
+            _put_in_front(sim, row)
+        elif row < sim.now[0].next_starving:  # requeued after a failure
+            sim.now[0].next_starving = row
     _insert(sim, row, job.group, _place_of(sim, row))
     pool = sim.pools[job.pool]
     pool.waiting += 1
@@ -54,10 +61,57 @@ def leave(sim: Sim, row: int) -> None:
     """Take a job out of its queue; the caller gives it its new phase."""
     job = sim.jobs[row]
     _remove(sim, job.group, _place_of(sim, row))
+    if job.level == STARVING:
+        job.level = job.own_level
     sim.pools[job.pool].waiting -= 1
     sim.sizes[job.size].waiting -= 1
     sim.now[0].waiting -= 1
     sim.now[0].gpus_wanted -= job.num_gpus
+
+
+@compiled_inner
+def next_starving_s(sim: Sim) -> float:
+    """When the next waiting job will have waited beyond the bound; infinite where none will."""
+    if sim.rules[0].starvation_bound_s == 0.0:
+        return np.inf
+    row = sim.now[0].next_starving
+    while row < sim.now[0].next_job and sim.jobs[row].phase != WAITING:
+        row += 1
+    sim.now[0].next_starving = row
+    return np.inf if row == sim.now[0].next_job else _starves_from(sim, row)
+
+
+@compiled_inner
+def lift_starving(sim: Sim, time_s: float) -> None:
+    """Put the waiting jobs in front that have come to wait for longer than the bound."""
+    row = sim.now[0].next_starving
+    while row < sim.now[0].next_job and _starves_from(sim, row) <= time_s:
+        job = sim.jobs[row]
+        if job.phase == WAITING and job.level != STARVING:
+            _remove(sim, job.group, _place_of(sim, row))
+            _put_in_front(sim, row)
+            _insert(sim, row, job.group, _place_of(sim, row))
+            sim.pools[job.pool].is_dirty = 1
+        row += 1
+    sim.now[0].next_starving = row
+
+
+@compiled_inline
+def _starves_from(sim: Sim, row: int) -> float:
+    """The first whole second at which a job, if it waits, has waited longer than the bound.
+
+    In whole seconds, as the daemon counts, and from the submission: a requeue ends no wait.
+    """
+    return float(np.floor(sim.jobs[row].submit_s) + sim.rules[0].starvation_bound_s + 1.0)
+
+
+@compiled_inline
+def _put_in_front(sim: Sim, row: int) -> None:
+    """Let a job that is in no queue stand before all that do not starve, behind longer waiters."""
+    job = sim.jobs[row]
+    job.own_level = job.level
+    job.level = STARVING
+    job.key = np.floor(job.submit_s)
 
 
 @compiled_inline
@@ -92,7 +146,8 @@ def renew_keys(sim: Sim, pool_row: int, time_s: float) -> None:
         group = sim.groups[group_row]
         first = group.begin + group.head
         for i in range(first, first + group.length):
-            sim.jobs[sim.queue[i]].key = key_at(sim, sim.queue[i], time_s)
+            if sim.jobs[sim.queue[i]].level != STARVING:
+                sim.jobs[sim.queue[i]].key = key_at(sim, sim.queue[i], time_s)
         sort_again(sim, group_row)
 
 

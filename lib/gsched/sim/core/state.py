@@ -32,6 +32,9 @@ ASLEEP = 2
 UNPLACED = 1 << 30
 """The level of jobs that have no place in the order: behind all others."""
 
+STARVING = -1
+"""The level of jobs that have waited beyond the starvation bound: before all others."""
+
 # Misfit, as numbers.
 BLOCK = 0
 SKIP = 1
@@ -73,6 +76,7 @@ JOB = np.dtype(
         ("attempts", "i8"),
         ("preemptions", "i8"),
         ("failures", "i8"),
+        ("own_level", "i8"),  # of one that starves: what it has when it no longer waits
         ("start_s", "f8"),
         ("end_s", "f8"),
     ],
@@ -102,6 +106,8 @@ POOL = np.dtype(
         ("first_size", "i8"),  # its stretch of Sim.sizes
         ("last_size", "i8"),
         ("is_dirty", "i8"),  # something happened since its last pass
+        ("closes_s", "f8"),  # from then on nothing runs there,
+        ("opens_s", "f8"),  # until then
     ],
     align=True,
 )
@@ -126,8 +132,16 @@ GROUP = np.dtype(
     align=True,
 )
 
-SIZE = np.dtype([("num_gpus", "i8"), ("waiting", "i8")], align=True)
-"""How many jobs of one size wait in a pool."""
+SIZE = np.dtype(
+    [
+        ("num_gpus", "i8"),
+        ("waiting", "i8"),
+        ("refused", "i8"),  # the last pass in which it fitted on nothing
+        ("refused_beside", "i8"),  # nor beside the reservation
+    ],
+    align=True,
+)
+"""Jobs that ask for the same in a pool (GPUs, nodes, type): how many wait."""
 
 TENANT = np.dtype(
     [
@@ -165,6 +179,7 @@ NOW = np.dtype(
         ("time_s", "f8"),
         ("next_sample_s", "f8"),
         ("next_job", "i8"),  # the first that is still FUTURE
+        ("next_starving", "i8"),  # the first that may still come to wait beyond the bound
         ("open_jobs", "i8"),  # those that can still end
         ("heap_size", "i8"),
         ("waiting", "i8"),
@@ -196,6 +211,8 @@ RULES = np.dtype(
         ("by_allocated", "i8"),
         ("lease_s", "f8"),
         ("round_s", "f8"),  # passes at whole multiples of it; 0: at each event
+        ("starvation_bound_s", "f8"),  # 0: none
+        ("backfill_depth", "i8"),  # jobs that a pass of backfill looks at
         ("elapsed_cap_s", "f8"),
         ("half_life_s", "f8"),
         ("band", "f8"),

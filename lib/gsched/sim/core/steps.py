@@ -6,7 +6,7 @@ from gsched.sim.core.compiled import compiled_inner, compiled_lean
 from gsched.sim.core.events import drop_event, first_event_s
 from gsched.sim.core.node_events import node_event, stands_still
 from gsched.sim.core.passes import schedule
-from gsched.sim.core.queues import enter
+from gsched.sim.core.queues import enter, lift_starving, next_starving_s
 from gsched.sim.core.recording import pass_time, sample_until, samples_due
 from gsched.sim.core.running import job_due, preempt, requeue, set_rate, start_if_fits
 from gsched.sim.core.state import Sim
@@ -39,12 +39,15 @@ def next_event_s(sim: Sim) -> float:
     row = sim.now[0].next_job
     if row < len(sim.jobs):
         soonest = min(soonest, sim.jobs[row].submit_s)
-    return soonest
+    return min(soonest, next_starving_s(sim))
 
 
 @compiled_lean
 def advance(sim: Sim, time_s: float) -> None:
-    """Do all that is due up to `time_s`: ends first, then submissions. Nothing is started."""
+    """Do all that is due up to `time_s`: ends first, then submissions. Nothing is started.
+
+    Last of all, who has waited beyond the starvation bound goes in front.
+    """
     pass_time(sim, time_s)
     while first_event_s(sim) <= time_s:
         event_id = sim.heap[0]
@@ -57,6 +60,8 @@ def advance(sim: Sim, time_s: float) -> None:
         enter(sim, row, time_s)
         row += 1
     sim.now[0].next_job = row
+    if sim.rules[0].starvation_bound_s > 0.0:
+        lift_starving(sim, time_s)
 
 
 @compiled_inner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gsched.sim.core.compiled import compiled_inline, compiled_inner
 from gsched.sim.core.queues import is_before, key_at, renew_keys
-from gsched.sim.core.state import NONE, RUNNING, Sim
+from gsched.sim.core.state import NONE, RUNNING, STARVING, Sim
 from gsched.sim.core.tenants import rank_tenants
 
 
@@ -94,6 +94,8 @@ def _comes_before(sim: Sim, one: int, other: int) -> bool:
     """Of jobs of different groups."""
     a = sim.jobs[one]
     b = sim.jobs[other]
+    if a.level == STARVING or b.level == STARVING:  # whatever their tenants have used
+        return is_before(sim, one, other)
     a_group = sim.groups[a.group]
     b_group = sim.groups[b.group]
     if a_group.ratio != b_group.ratio:

@@ -64,7 +64,7 @@ def test_what_is_kept_is_compiled_anew_once_anything_that_it_calls_changes(tmp_p
     (package / "caller.py").write_text(CALLER)
     called = package / "called.py"
     answers = []
-    for answer in (41, 42, 42):
+    for answer in (7, 42, 42):  # Python's own cache goes by seconds and length
         text = CALLED.format(answer)
         if not called.exists() or called.read_text() != text:
             called.write_text(text)
@@ -77,4 +77,4 @@ def test_what_is_kept_is_compiled_anew_once_anything_that_it_calls_changes(tmp_p
             check=True,
         )
         answers.append(done.stdout.split())
-    assert answers == [["41"], ["42"], ["42", "1"]]
+    assert answers == [["7"], ["42"], ["42", "1"]]

@@ -1,0 +1,1 @@
+"""How good the predictions are on a whole history: inputs, figures, page."""

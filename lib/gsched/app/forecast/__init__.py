@@ -1,0 +1,1 @@
+"""The daemon's forecasts of starts: situation, worker process, documents."""

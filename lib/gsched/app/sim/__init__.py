@@ -1,0 +1,1 @@
+"""Simulations behind the commands: inputs, assumptions, comparisons, pages."""

@@ -1,0 +1,1 @@
+"""Checkpoints without torch: their format on disk; writing, finding, verifying, pruning them."""

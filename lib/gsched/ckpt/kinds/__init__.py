@@ -1,0 +1,1 @@
+"""The formats of checkpoints that are told apart, one module each; `registry` lists them."""

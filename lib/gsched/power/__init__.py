@@ -1,0 +1,1 @@
+"""Switching nodes off and on for Slurm's power saving."""

@@ -1,0 +1,169 @@
+"""`gsched power` as slurmctld and an administrator call it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from support.json_shape import block
+
+from gsched.app.power import syslog_handler
+from gsched.testbed.wait import wait_for
+from gsched_cli.commands.power import power
+
+from .conftest import PROGRAM
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+@pytest.fixture
+def switch(environment, tmp_path):
+    """A configuration whose nodes are switched by a script; gn66 does not obey, gn99 hangs."""
+    script = tmp_path / "switch"
+    script.write_text(
+        f"#!/bin/sh\necho $1 $2 >>{tmp_path}/done\n"
+        f"grep SigBlk /proc/$PPID/status >{tmp_path}/mask\n"
+        f"ls -l /proc/$PPID/fd >{tmp_path}/fds\n[ $2 != gn66 ] || exit 9\n"
+        f"[ $2 != gn99 ] || until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
+    )
+    script.chmod(0o755)
+    config = tmp_path / "gsched.toml"
+    lines = [f'{verb} = ["{script}", "{verb}", "%n"]' for verb in ("suspend", "resume", "restart")]
+    head = ["[power]", "tries = 1", "[[power.backends]]", 'nodes = ["gn[01-99]"]']
+    config.write_text("\n".join([*head, 'kind = "command"', *lines, ""]))
+    environment["GSCHED_CONFIG"] = str(config)
+    return tmp_path
+
+
+def keys_promised(name, document):
+    return block(document) in inspect.cleandoc(power.commands[name].help)
+
+
+def test_slurms_programs_are_installed_and_are_the_commands():
+    scripts = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"]
+    for name in ("suspend", "resume", "resume-failed"):
+        module, _, function = scripts[f"gsched-{name}"].partition(":")
+        assert callable(getattr(import_module(module), function))
+        assert PROGRAM.with_name(f"gsched-{name}").exists()
+        assert name in power.commands
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("suspend", "gn[01-03]"), 0),
+        (("resume", "gn66"), 69),
+        (("suspend", "gn[1"), 65),
+        (("suspend", "--", "-x"), 65),
+        (("suspend", "a/b"), 65),
+        (("resume", ""), 65),
+        (("suspend",), 2),
+        (("clear",), 0),
+        (("status",), 0),
+    ],
+)
+def test_exit_codes(gsched, switch, words, code):
+    done = gsched("power", *words)
+    assert done.returncode == code, done.stderr
+
+
+def test_a_refusal_is_an_exit_code_of_its_own_until_it_is_cleared(gsched, switch):
+    assert gsched("power", "resume-failed", "gn05").returncode == 0
+    refused = gsched("power", "suspend", "gn05")
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert "left for an administrator" in refused.stderr
+    assert "failures forgotten of gn05" in gsched("power", "clear", "gn05").stderr
+    assert gsched("power", "suspend", "gn05").returncode == 0
+
+
+def test_documents_have_the_keys_that_the_manual_promises(gsched, switch):
+    told = json.loads(gsched("power", "suspend", "gn[01,66]", "--json").stdout)
+    assert told["done"] == ["gn01"]
+    assert told["failed"] == [{"node": "gn66", "why": f"{switch}/switch: exit status 9"}]
+    told["refused"] = told["failed"]
+    assert keys_promised("suspend", told)
+    assert keys_promised("resume", told)
+    status = json.loads(gsched("power", "status", "--json").stdout)
+    assert {node["node"]: node["outcome"] for node in status["nodes"]} == {
+        "gn01": "done",
+        "gn66": "failed",
+    }
+    assert keys_promised("status", status)
+    assert keys_promised("clear", json.loads(gsched("power", "clear", "--json").stdout))
+
+
+def test_it_works_as_slurmscriptd_calls_it(switch, environment):
+    """Streams closed, signals blocked, an environment with nothing in it."""
+    program = PROGRAM.with_name("gsched-suspend")
+    only = {"GSCHED_CONFIG": environment["GSCHED_CONFIG"]}
+
+    def as_slurm() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD))
+        for number in range(3):
+            os.close(number)
+
+    child = subprocess.Popen([program, "gn01"], env=only, preexec_fn=as_slurm)
+    assert child.wait(60) == 0
+    assert (switch / "done").read_text() == "suspend gn01\n"
+    assert (switch / "mask").read_text().split()[1].strip("0") == ""
+    opened = {line.split()[-3]: line.split()[-1] for line in _links(switch / "fds")}
+    assert {opened["0"], opened["1"], opened["2"]} == {"/dev/null"}
+
+
+def _links(path):
+    return [line for line in path.read_text().splitlines() if "->" in line]
+
+
+def test_what_is_killed_is_told_as_interrupted_and_a_resume_restarts(gsched, switch, environment):
+    child = subprocess.Popen(
+        [PROGRAM, "power", "suspend", "gn99"], env=environment, start_new_session=True
+    )
+    wait_for((switch / "done").exists, "the command to run")
+    open_status = json.loads(gsched("power", "status", "--json").stdout)
+    assert open_status["nodes"][0]["outcome"] == "under way"
+    child.kill()
+    child.wait()
+    status = json.loads(gsched("power", "status", "--json").stdout)
+    assert status["nodes"][0]["outcome"] == "interrupted"
+    (switch / "go").touch()
+    assert gsched("power", "resume", "gn99").returncode == 0
+    assert (switch / "done").read_text().splitlines()[-1] == "restart gn99"
+
+
+def test_a_broken_configuration_is_told_and_switches_nothing(gsched, switch):
+    (switch / "gsched.toml").write_text("[power]\nbackends = 3\n")
+    done = gsched("power", "suspend", "gn01")
+    assert done.returncode == 78
+    assert "power.backends must be a list of tables" in done.stderr
+    assert not (switch / "done").exists()
+
+
+def test_syslog_gets_one_line_each_with_its_level(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "log"))
+        handler = syslog_handler(tmp_path / "log")
+        for level in (logging.INFO, logging.ERROR):
+            handler.handle(logging.LogRecord("x", level, "", 0, "gn01\nfeigned", (), None))
+        handler.close()
+        lines = [listening.recv(1000).decode() for _ in range(2)]
+    pid = os.getpid()
+    daemon = 3 << 3
+    assert lines == [f"<{daemon + n}>gsched-power[{pid}]: gn01\\nfeigned" for n in (6, 3)]
+
+
+def test_it_loads_no_ssh_and_nothing_heavy_where_no_back_end_needs_it(switch, environment):
+    words = [sys.executable, "-X", "importtime", PROGRAM, "power", "suspend", "gn01"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.split("\n")}
+    assert "gsched_cli" in loaded
+    assert not {"paramiko", "cryptography", "numpy", "sqlalchemy", "sklearn", "jinja2"} & loaded
