@@ -18,6 +18,10 @@ from gsched_sql.columns import KeptText, stored_text
 
 _WORD = re.compile("[A-Za-z0-9_]+")
 _MANY = 100  # rows for which a statement of their own is worth its preparation
+_COPIED = 500
+"""So many rows are copied. PostgreSQL ends a process that stands still in its transaction, but not
+one that stands still between COPY and its rows: what the daemon writes each round is inserted.
+"""
 
 
 def next_id(conn: Connection, table: Table) -> int:
@@ -47,7 +51,8 @@ def insert_columns(
         if column.name in columns
     }
     driver: Any = conn.connection.driver_connection
-    if conn.dialect.driver == "psycopg" and not _has_row_rules(conn, table):
+    may_copy = conn.dialect.driver == "psycopg" and count >= _COPIED
+    if may_copy and not _has_row_rules(conn, table):
         _copy(driver, table, list(told), _rows(count, told.values()))
     else:
         # PyMySQL makes one statement of many rows, where each value has a mark

@@ -73,12 +73,14 @@ def test_two_attempts_are_one_job(site: Site) -> None:
     assert first["checkpoint_dir"] == str(site.bed.spec.root / "ck")
     assert (first["committed_step"], first["is_running"]) == (20, True)
     who_stops_it_is_told_what_is_saved(site, job)
+    site.slurm("scontrol", "update", "partitionname=gpu", "state=down")  # it waits until told
     site.ok("requeue", job)
     wait_for(lambda: site.states()[int(job)] == "PENDING", "the requeue", poll_s=0.5)
     assert "at SIGTERM" not in site.gsched("cancel", "--dry-run", job).stderr
     between = told(site, job)
     assert between["step"] >= first["step"]
     assert (between["is_running"], between["eta_time"]) == (False, None)
+    site.slurm("scontrol", "update", "partitionname=gpu", "state=up")
     wait_for(lambda: told(site, job).get("restart") == 1, "the second attempt", poll_s=0.5)
     wait_for(lambda: told(site, job)["eta_time"], "a pace", poll_s=0.5)
     second = told(site, job)

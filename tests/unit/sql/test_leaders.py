@@ -17,9 +17,10 @@ from support.journal import KEY, change, prediction, round_info
 from support.servers import each_engine
 
 from gsched.errors import ConfigError, LostLeadershipError, TryAgainError
+from gsched.model.job import JobKey
 from gsched.model.journal import ChangeState
 from gsched.testbed.wait import wait_for
-from gsched_sql import History, machine, machine_id
+from gsched_sql import History, inserts, machine, machine_id
 from gsched_sql.engine import open_engine, writing
 
 INTENT, SENT = ChangeState.INTENT, ChangeState.SENT
@@ -216,6 +217,7 @@ from support.history import CLUSTER
 from support.journal import change, round_info
 from gsched.errors import LostLeadershipError, TryAgainError, UnavailableError
 from gsched.model.job import JobKey
+from gsched.model.job import JobKey
 from gsched.model.journal import ChangeState
 from gsched.testbed.wait import wait_for
 from gsched_sql import History, locks
@@ -274,6 +276,29 @@ def owners(database):
     rows = select(database, "SELECT change_id FROM audit_events WHERE to_state = 'intent'"
                             " ORDER BY id")  # fmt: skip
     return [int(change_id.split("/")[1]) for (change_id,) in rows]
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_what_a_round_writes_is_not_copied(history, monkeypatch):
+    """PostgreSQL would wait for ever for the rows of a daemon that stands still after COPY."""
+
+    class CopiedError(Exception):
+        pass
+
+    def copied(*_):
+        raise CopiedError
+
+    def record(name, count):
+        journal.begin_round(round_info(name))
+        changes = [change(f"{name}/{n}", 0, 5, key=JobKey(CLUSTER, n + 1)) for n in range(count)]
+        journal.record(name, changes, ChangeState.INTENT, 2000)
+
+    journal = history.journal()
+    record("first", 1000)  # the jobs are known from now on
+    monkeypatch.setattr(inserts, "_copy", copied)
+    record("second", 400)
+    with pytest.raises(CopiedError):
+        record("third", 1000)
 
 
 @on_servers
