@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from gsched.config import loader, settings
+from gsched.config import loader, node_settings, settings
 from gsched.model.phases import PhaseRules
 from gsched.model.power import PowerBackends
 from gsched_cli.checkpoint_page import checkpoint_page
@@ -206,7 +206,8 @@ def _toml(value: object) -> str:
 def _attribute_docs() -> dict[tuple[str, str], str]:
     """(class, attribute) → the docstring that follows the attribute in the source."""
     found = {}
-    for node in ast.parse(inspect.getsource(settings)).body:
+    modules = (settings, node_settings)
+    for node in (node for module in modules for node in ast.parse(inspect.getsource(module)).body):
         if isinstance(node, ast.ClassDef):
             for attribute, text in zip(node.body, node.body[1:], strict=False):
                 if isinstance(attribute, ast.AnnAssign) and isinstance(text, ast.Expr):

@@ -14,12 +14,12 @@ from gsched_cli.output import open_closed_streams, speak_locale
 
 def suspend() -> int:
     """SuspendProgram."""
-    return _power("suspend")
+    return _power("suspend", "--by-slurm")
 
 
 def resume() -> int:
     """ResumeProgram."""
-    return _power("resume")
+    return _power("resume", "--by-slurm")
 
 
 def resume_failed() -> int:
@@ -27,8 +27,8 @@ def resume_failed() -> int:
     return _power("resume-failed")
 
 
-def _power(command: str) -> int:
+def _power(*words: str) -> int:
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         speak_locale(stream)
-    return guarded(lambda: run(["power", command, *sys.argv[1:]]))
+    return guarded(lambda: run(["power", *words, *sys.argv[1:]]))

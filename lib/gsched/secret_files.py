@@ -9,24 +9,26 @@ from pathlib import Path
 from gsched.errors import ConfigError, PermissionDeniedError
 
 
-def why_exposed(status: os.stat_result) -> str:
+def why_exposed(status: os.stat_result, uid: int | None = None) -> str:
     """Why a file is no place for a secret, in words ("everybody may read it"); "" where it is one.
 
     Its owner, root or (unless that is root) the caller, alone may write it; a group may read it.
     """
     if status.st_mode & stat.S_IROTH:
         return "everybody may read it"
-    return why_not_ours(status)
+    return why_not_ours(status, uid)
 
 
-def why_not_ours(status: os.stat_result) -> str:
+def why_not_ours(status: os.stat_result, uid: int | None = None) -> str:
     """Why others than root and the caller decide what is in a file or folder; "" where none can.
 
-    To root every owner will do: root works in the folder of the daemon's user.
+    To root every owner will do: root works in the folder of the daemon's user. `uid` is another
+    user than the caller.
     """
+    uid = os.geteuid() if uid is None else uid
     if status.st_mode & (stat.S_IWOTH | stat.S_IWGRP):
         return "others may write it"
-    if os.geteuid() not in (0, status.st_uid) and status.st_uid != 0:
+    if uid not in (0, status.st_uid) and status.st_uid != 0:
         return f"it belongs to another user (uid {status.st_uid})"
     return ""
 

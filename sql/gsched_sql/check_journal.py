@@ -27,8 +27,10 @@ from gsched_sql.schema import (
     jobs,
     lease_events,
     leases,
+    node_orders,
     partitions,
     policy_memory,
+    power_memory,
     predictions,
     requests,
     rounds,
@@ -52,6 +54,8 @@ _JSON: tuple[tuple[Any, type | None], ...] = (
     (policy_memory.c.memory, dict),
     (fits.c.features, list),
     (fits.c.details, dict),
+    (node_orders.c.reason_params, dict),
+    (power_memory.c.memory, dict),
 )
 
 

@@ -45,6 +45,7 @@ KINDS: dict[str, Kind] = {
         True, "changes whose transitions do not lead from their beginning to their state", _BUG
     ),
     "spans": Kind(True, "spans of the daemon's rounds that cannot be", _BUG),
+    "power": Kind(True, "orders to nodes, and what was seen of them, that cannot be", _BUG),
     "lease": Kind(True, "leases whose state is not that of their last transition", _BUG),
     "derived": Kind(
         False,

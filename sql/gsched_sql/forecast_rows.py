@@ -6,13 +6,14 @@ from sqlalchemy import Connection, and_, case, or_, select
 
 from gsched.model.job import JobState, PredictionKind
 from gsched.model.start_forecast import StartForecast
+from gsched_sql.names import cluster_id
 from gsched_sql.schema import SLOT, attempts, prediction_quantiles, predictions
 
 _INTERVAL = 3  # low, median, high
 
 
 def start_forecasts(
-    conn: Connection, cluster_id: int, model_id: str, made_since: int, most: int
+    conn: Connection, cluster: str, model_id: str, made_since: int, most: int
 ) -> list[StartForecast]:
     """The newest `most` forecasts by a model since a time, in the order in which they were made.
 
@@ -28,7 +29,7 @@ def start_forecasts(
             *(a.state, a.end_time),
         )
         .select_from(predictions.outerjoin(attempts, same))
-        .where(p.cluster_id == cluster_id, p.kind == PredictionKind.START.value)
+        .where(p.cluster_id == cluster_id(conn, cluster), p.kind == PredictionKind.START.value)
         .where(p.model_id == model_id, p.as_of >= made_since)
         .order_by(p.as_of.desc(), p.id.desc())
         .limit(most)

@@ -12,6 +12,7 @@ from gsched.model.history import AttemptRecord, Batch, NodeEvent, Reject, StepRe
 from gsched.model.impact import JobWait, JournalSums
 from gsched.model.jobid import JobId
 from gsched.model.merge import AttemptKey, Claimed, Part, part_of
+from gsched.model.node_use import NodeUse
 from gsched.model.past import HistoryFilter, HistoryJob
 from gsched.model.phases import NO_RULES, PhaseRules
 from gsched.model.prediction_truth import PredictionTruth
@@ -28,6 +29,7 @@ from gsched_sql import (
     job_queries,
     migrate,
     node_event_rows,
+    node_use_rows,
     past_job_rows,
     reports,
     roles,
@@ -44,6 +46,7 @@ from gsched_sql.journal import SqlJournal
 from gsched_sql.leaders import SqlLeadership
 from gsched_sql.lease_rows import SqlLeases
 from gsched_sql.names import cluster_id, cluster_names
+from gsched_sql.power_log import SqlPowerLog
 from gsched_sql.prediction_truth import prediction_truth
 from gsched_sql.requests import SqlRequests, list_requests
 from gsched_sql.samples import SqlSamples
@@ -214,6 +217,16 @@ class History:
         with reading(self._engine) as conn:
             return node_event_rows.between(conn, cluster, since, until)
 
+    def sees_all_rows(self) -> bool:
+        """Whether this login is shown the rows of all users (a reader sees only its own ones)."""
+        with reading(self._engine) as conn:
+            return roles.sees_all_rows(conn)
+
+    def node_uses(self, cluster: str, since: int, until: int) -> list[NodeUse]:
+        """Attempts that held nodes at least partly in [since, until), by start; with the names."""
+        with reading(self._engine) as conn:
+            return node_use_rows.between(conn, cluster, since, until)
+
     def epochs(self, cluster: str, live: Sequence[LiveAttempt]) -> list[int]:
         """The first submit time of each live attempt's logical job, in order.
 
@@ -241,10 +254,7 @@ class History:
     def past_jobs(self, cluster: str, ended_after: int, ended_before: int) -> PastJobs:
         """Jobs that ran and ended in [ended_after, ended_before), by end time, in any end state."""
         with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            if known is None:
-                return PastJobs((), 0)
-            return past_job_rows.past_jobs(conn, cluster, known, ended_after, ended_before)
+            return past_job_rows.past_jobs(conn, cluster, ended_after, ended_before)
 
     def jobs(self, wanted: HistoryFilter) -> list[HistoryJob]:
         """Logical jobs with their attempts, newest first."""
@@ -283,10 +293,7 @@ class History:
     ) -> list[StartForecast]:
         """The newest forecasts of starts by a model, at most so many, as they were made."""
         with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            if known is None:
-                return []
-            return start_forecasts(conn, known, model_id, made_since, most)
+            return start_forecasts(conn, cluster, model_id, made_since, most)
 
     def job_waits(
         self, cluster: str, since: int | None = None, until: int | None = None
@@ -351,6 +358,10 @@ class History:
         """Leases in this database; `fence` as in `journal`."""
         return SqlLeases(self._engine, fence)
 
+    def power_log(self, cluster: str, fence: int | None = None) -> SqlPowerLog:
+        """The record of a cluster's sleeping nodes; `fence` as in `journal`."""
+        return SqlPowerLog(self._engine, cluster, fence)
+
     def fairness(self) -> SqlFairness:
         """The ledger of tenants in this database."""
         return SqlFairness(self._engine)
@@ -383,7 +394,4 @@ class History:
         `with_whole_array`: of a task also those that were made for its array as a whole.
         """
         with reading(self._engine) as conn:
-            known = cluster_id(conn, cluster)
-            if known is None:
-                return []
-            return list_requests(conn, cluster, known, job, limit, with_whole_array)
+            return list_requests(conn, cluster, job, limit, with_whole_array)

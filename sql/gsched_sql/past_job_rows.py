@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, select
 from gsched.model.history import PastJob
 from gsched.model.job import JobState
 from gsched.model.merge import unpart
+from gsched_sql.names import cluster_id
 from gsched_sql.schema import jobs
 from gsched_sql.texts import TEXT_TABLES
 from gsched_sql.values import PastJobs
@@ -18,13 +19,14 @@ from gsched_sql.values import PastJobs
 _NOT_RUN_HERE = (JobState.REVOKED.value, JobState.REQUEUED.value)
 
 
-def past_jobs(
-    conn: Connection, cluster: str, cluster_id: int, ended_after: int, ended_before: int
-) -> PastJobs:
+def past_jobs(conn: Connection, cluster: str, ended_after: int, ended_before: int) -> PastJobs:
     """Jobs that ran and ended in [ended_after, ended_before), by end time."""
+    known = cluster_id(conn, cluster)
+    if known is None:
+        return PastJobs((), 0)
     c = jobs.c
     chosen = and_(
-        c.cluster_id == cluster_id,
+        c.cluster_id == known,
         c.end_time >= ended_after,
         c.end_time < ended_before,
         c.start_time.is_not(None),

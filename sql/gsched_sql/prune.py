@@ -35,6 +35,10 @@ KINDS = (
     "rounds",
     "spans",
     "fits",
+    "node_orders",
+    "power_spans",
+    "pool_counts",
+    "wake_delays",
     "sample_blocks",
     "texts",
 )

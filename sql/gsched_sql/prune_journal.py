@@ -4,6 +4,9 @@ Of a kept job everything is kept. What is about no kept job goes by its own age:
 with their transitions, predictions, requests, leases; then the rounds to which nothing refers any
 more, and the spans of rounds. Changes that are not settled and those on which a standing rests
 stay, and so do who leads and the span of the last round.
+
+What is kept of nodes that sleep goes by its age, but for orders that are not settled and spans that
+last. What delayed an attempt stays as long as it.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, exists, func, select
 
 from gsched.model.journal import ChangeState
 from gsched.model.progress import Progress
@@ -21,6 +24,7 @@ from gsched_sql.prune_rows import (
     delete_actions,
     delete_leases,
     delete_where,
+    same_attempt,
     same_job,
 )
 from gsched_sql.schema import (
@@ -30,11 +34,15 @@ from gsched_sql.schema import (
     fits,
     jobs,
     leases,
+    node_orders,
     policy_memory,
+    pool_counts,
+    power_spans,
     predictions,
     requests,
     rounds,
     standings,
+    wake_delays,
 )
 
 _ROWS_AT_ONCE = 2000
@@ -71,6 +79,26 @@ def prune(
     number = _delete_all(engine, fits.c.id, _old_fits(cluster_id, before), 0, _fits)
     on_progress("fits", number)
     yield "fits", number
+    for table, old in _old_power(before):
+        mine = (table.c.cluster_id == cluster_id) & old
+        number = _delete_all(engine, table.c.id, mine, 0, _by_row(table))
+        on_progress(table.name, number)
+        yield table.name, number
+
+
+def _old_power(before: int) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """Tables about sleeping nodes, and what goes from each."""
+    o = node_orders.c
+    yield node_orders, (o.decided_at < before) & o.state.not_in(_OPEN)
+    yield power_spans, power_spans.c.end_time < before  # not NULL, which one that lasts has
+    yield pool_counts, pool_counts.c.at < before
+    of_no_attempt = ~exists().where(same_attempt(wake_delays))
+    yield wake_delays, (wake_delays.c.allocated_at < before) & of_no_attempt
+
+
+def _by_row(table: Table) -> Callable[[Connection, Sequence[Any]], int]:
+    """Deletes rows of a table by their numbers."""
+    return lambda conn, ids: delete_where(conn, table.c.id, ids)
 
 
 def _of_no_job(table: Any) -> ColumnElement[bool]:

@@ -11,6 +11,7 @@ from gsched_sql.names import chunks
 from gsched_sql.schema import (
     SLOT,
     actions,
+    attempts,
     audit_events,
     jobs,
     lease_events,
@@ -34,6 +35,11 @@ def delete_where(conn: Connection, column: Any, values: Sequence[Any]) -> int:
 def same_job(table: Table) -> ColumnElement[bool]:
     """That a row is about a row of `jobs`."""
     return and_(*(table.c[name] == jobs.c[name] for name in JOB_KEY))
+
+
+def same_attempt(table: Table) -> ColumnElement[bool]:
+    """That a row is about a row of `attempts`."""
+    return and_(*(table.c[name] == attempts.c[name] for name in (*SLOT, "submit_time")))
 
 
 def delete_about_jobs(conn: Connection, job_ids: Sequence[int]) -> dict[str, int]:

@@ -48,17 +48,15 @@ class SqlRequests:
 
 
 def list_requests(
-    conn: Connection,
-    cluster: str,
-    known: int,
-    job: JobId | None,
-    limit: int,
-    with_whole_array: bool,
+    conn: Connection, cluster: str, job: JobId | None, limit: int, with_whole_array: bool
 ) -> list[UserRequest]:
     """Newest first, of one job (an array's id: of all its tasks) or all.
 
     `with_whole_array`: of a task also those that were made for its array as a whole.
     """
+    known = cluster_id(conn, cluster)
+    if known is None:
+        return []
     chosen = and_(True, *of_job(requests, job))
     if with_whole_array and job is not None and job.tasks:
         array = part_of(job.job_id, None, None)

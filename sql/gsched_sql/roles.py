@@ -74,10 +74,15 @@ _MARIADB_DIGEST = (
 )
 
 
+def sees_all_rows(conn: Connection) -> bool:
+    """Whether this login is shown all rows of gsched's tables, not only those of its user."""
+    query = {"postgresql": _FENCED_IN_POSTGRES, "mariadb": _VIEWS_OF_READERS}.get(conn.dialect.name)
+    return not query or conn.exec_driver_sql(query).first() is None
+
+
 def see_all_rows(conn: Connection) -> None:
     """Raise PermissionDeniedError for whoever sees only some of the rows of gsched's tables."""
-    query = {"postgresql": _FENCED_IN_POSTGRES, "mariadb": _VIEWS_OF_READERS}.get(conn.dialect.name)
-    if query and conn.exec_driver_sql(query).first() is not None:
+    if not sees_all_rows(conn):
         raise PermissionDeniedError(
             f"{location(conn.engine.url)} shows this login only the rows of its own user "
             "(row-level permission)",

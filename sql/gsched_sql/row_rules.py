@@ -47,6 +47,14 @@ def _of_own_jobs(table: str, column: str) -> str:
     )
 
 
+_OF_OWN_ATTEMPT = (
+    "(cluster_id, job_id, array_task, het_offset, submit_time) IN "
+    "(SELECT a.cluster_id, a.job_id, a.array_task, a.het_offset, a.submit_time "
+    "FROM {schema}jobs j JOIN {schema}attempts a ON a.logical_job = j.id "
+    "WHERE j.user_id = {me} AND a.user_id = {me})"
+)
+
+
 def _in_any(column: str, *lists: str) -> str:
     return " OR ".join(f"{column} IN {some}" for some in lists)
 
@@ -62,6 +70,15 @@ _RULES: Mapping[str, str] = {
     "daemon_spans": _ALL,
     "fits": _ALL,  # counts and scores, of no job
     "leaders": _ALL,  # leader.json tells them to everybody
+    "node_pools": _ALL,  # nodes and their states are sinfo's to everybody
+    "node_orders": _ALL,
+    "power_spans": _ALL,
+    "pool_counts": _ALL,
+    "power_jobs": (  # of all tasks of an array: they are one user's
+        "(cluster_id, job_id) IN "
+        "(SELECT j.cluster_id, j.job_id FROM {schema}jobs j WHERE j.user_id = {me})"
+    ),
+    "wake_delays": _OF_OWN_ATTEMPT,
     "users": "name_digest = {my_digest}",
     "jobs": "user_id = {me}",
     "attempts": "user_id = {me}",
@@ -89,6 +106,7 @@ _RULES: Mapping[str, str] = {
     "fairness_entries": _in_any("tenant_id", _own_jobs("tenant_id"), _own_usage("tenant_id")),
     "ingest_cursors": _NONE,
     "policy_memory": _NONE,
+    "power_memory": _NONE,
     "rejects": _NONE,  # rows of anybody, as they came
     "sample_blocks": _NONE,  # they are of nodes, whoever used them
     "series": _NONE,

@@ -49,12 +49,25 @@ _FIRST = frozenset(
 )
 _OF_0004 = frozenset({"daemon_spans", "leaders"})
 _OF_0005 = frozenset({"fits"})
+_OF_0006 = frozenset(
+    {
+        "node_orders",
+        "node_pools",
+        "pool_counts",
+        "power_jobs",
+        "power_memory",
+        "power_spans",
+        "wake_delays",
+    }
+)
+_ALL = frozenset(metadata.tables)
 TABLES_OF: Mapping[str, frozenset[str]] = {
     "0001": _FIRST,
     "0002": _FIRST | {"requests"},
-    "0003": frozenset(metadata.tables) - _OF_0004 - _OF_0005,
-    "0004": frozenset(metadata.tables) - _OF_0005,
-    REVISION: frozenset(metadata.tables),
+    "0003": _ALL - _OF_0004 - _OF_0005 - _OF_0006,
+    "0004": _ALL - _OF_0005 - _OF_0006,
+    "0005": _ALL - _OF_0006,
+    REVISION: _ALL,
 }
 """The tables of each revision."""
 

@@ -26,8 +26,21 @@ from .conftest import PROGRAM
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
+def nodes(state):
+    """What scontrol says of gn01 to gn99."""
+    return "".join(f"NodeName=gn{n:02} State={state} CPUTot=1\n" for n in range(1, 100))
+
+
 @pytest.fixture
-def switch(environment, tmp_path):
+def scontrol(stand_in):
+    """Slurm has powered down all nodes."""
+    command = stand_in("scontrol")
+    command.answers(nodes("IDLE+POWERED_DOWN"))
+    return command
+
+
+@pytest.fixture
+def switch(environment, tmp_path, scontrol):
     """A configuration whose nodes are switched by a script; gn66 does not obey, gn99 hangs."""
     script = tmp_path / "switch"
     script.write_text(
@@ -39,7 +52,13 @@ def switch(environment, tmp_path):
     script.chmod(0o755)
     config = tmp_path / "gsched.toml"
     lines = [f'{verb} = ["{script}", "{verb}", "%n"]' for verb in ("suspend", "resume", "restart")]
-    head = ["[power]", "tries = 1", "[[power.backends]]", 'nodes = ["gn[01-99]"]']
+    head = [
+        f'state_dir = "{tmp_path}/state"',
+        "[power]",
+        "tries = 1",
+        "[[power.backends]]",
+        'nodes = ["gn[01-99]"]',
+    ]
     config.write_text("\n".join([*head, 'kind = "command"', *lines, ""]))
     environment["GSCHED_CONFIG"] = str(config)
     return tmp_path
@@ -93,6 +112,7 @@ def test_documents_have_the_keys_that_the_manual_promises(gsched, switch):
     told["refused"] = told["failed"]
     assert keys_promised("suspend", told)
     assert keys_promised("resume", told)
+    assert keys_promised("restart", told)
     status = json.loads(gsched("power", "status", "--json").stdout)
     assert {node["node"]: node["outcome"] for node in status["nodes"]} == {
         "gn01": "done",
@@ -146,6 +166,73 @@ def test_a_broken_configuration_is_told_and_switches_nothing(gsched, switch):
     assert done.returncode == 78
     assert "power.backends must be a list of tables" in done.stderr
     assert not (switch / "done").exists()
+
+
+def test_a_job_is_not_cut_off_by_hand_but_by_force(gsched, switch, scontrol):
+    scontrol.answers(nodes("MIXED"))
+    for words in (("suspend", "gn01"), ("restart", "gn01")):
+        refused = gsched("power", *words)
+        assert refused.returncode == 3
+        assert "it is MIXED" in refused.stderr
+    assert gsched("power", "resume", "gn01").returncode == 0
+    assert (switch / "done").read_text() == "resume gn01\n"
+    assert gsched("power", "restart", "gn01", "--force").returncode == 0
+    assert gsched("power", "suspend", "gn01", "--force").returncode == 0
+    assert (switch / "done").read_text() == "resume gn01\nrestart gn01\nsuspend gn01\n"
+
+
+def test_without_slurm_a_hand_cuts_no_power_and_slurms_programs_go_on(
+    gsched, switch, scontrol, environment
+):
+    scontrol.answers(stderr="scontrol: error: no answer", code=1)
+    assert gsched("power", "suspend", "gn01").returncode == 3
+    assert gsched("power", "resume", "gn01").returncode == 0
+    for name in ("gsched-suspend", "gsched-resume"):
+        program = PROGRAM.with_name(name)
+        assert subprocess.run([program, "gn02"], env=environment, check=False).returncode == 0
+    assert (switch / "done").read_text() == "resume gn01\nsuspend gn02\nresume gn02\n"
+
+
+def test_names_that_slurm_does_not_have_are_an_error_of_the_hands(gsched, switch, scontrol):
+    scontrol.answers("NodeName=gn01 State=IDLE+POWERED_DOWN CPUTot=1\n")
+    for verb in ("suspend", "resume", "restart"):
+        done = gsched("power", verb, "gn[01,90-93]")
+        assert (done.returncode, "Slurm has no node gn[90-93]" in done.stderr) == (2, True)
+    assert not (switch / "done").exists()
+    assert json.loads(gsched("power", "status", "--json").stdout)["failures"] == []
+
+
+def test_clear_says_what_is_still_stopped_and_which_nodes_burn_on(gsched, switch, scontrol):
+    config = switch / "gsched.toml"
+    config.write_text(config.read_text().replace("tries = 1", "tries = 1\nstop_after = 1"))
+    assert gsched("power", "suspend", "gn66").returncode == 69
+    assert gsched("power", "suspend", "gn05").returncode == 3
+    one = gsched("power", "clear", "gn66").stderr
+    assert "suspending is still stopped: 1 failures of 1 nodes" in one
+    assert "`gsched power suspend 'gn66'`" in one
+    going_on = gsched("power", "clear", "--stop").stderr
+    assert "nodes are suspended again" in going_on
+    assert "`gsched power suspend 'gn05'`" in going_on  # gn66's order is forgotten
+    scontrol.answers(nodes("IDLE"))  # they have come back meanwhile
+    assert "suspend" not in gsched("power", "clear").stderr
+    assert gsched("power", "clear", "--stop", "gn01").returncode == 2
+    scontrol.answers("NodeName=gn01 State=IDLE CPUTot=1\n")
+    gsched("power", "clear", "gn05")
+    assert json.loads(gsched("power", "status", "--json").stdout)["nodes"] == []
+
+
+def test_a_mistake_elsewhere_in_the_configuration_stops_nothing(gsched, switch):
+    config = switch / "gsched.toml"
+    right = config.read_text()
+    config.write_text(f"{right}[daemon]\nintervall_s = 5\n")
+    suspended = gsched("power", "suspend", "gn01")
+    assert (suspended.returncode, "intervall_s" in suspended.stderr) == (0, True)
+    config.write_text(f"{right}[power\n")
+    assert gsched("power", "suspend", "gn02").returncode == 78
+    assert gsched("power", "resume", "gn[01-02]").returncode == 0  # as it was before
+    lines = (switch / "done").read_text().splitlines()
+    assert lines[0] == "suspend gn01"
+    assert sorted(lines[1:]) == ["restart gn02", "resume gn01"]
 
 
 def test_syslog_gets_one_line_each_with_its_level(tmp_path):

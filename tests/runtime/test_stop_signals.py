@@ -202,9 +202,14 @@ def is_worker(pid: int) -> bool:
 
 
 def is_shielded(pid: int) -> bool:
+    return has_signal(pid, "SigBlk", signal.SIGTERM)
+
+
+def has_signal(pid: int, which: str, number: int) -> bool:
+    """Whether a signal is in one of a process' masks, such as SigBlk, see proc(5)."""
     status = Path(f"/proc/{pid}/status").read_text()
-    blocked = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
-    return bool(int(blocked.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+    mask = next(line for line in status.splitlines() if line.startswith(f"{which}:"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
 
 
 def test_signals_to_the_whole_step_leave_the_loaders_workers_alive(tmp_path: Path) -> None:
@@ -240,6 +245,8 @@ def test_a_shielded_worker_still_obeys_its_own_trainer() -> None:
     wait_for(lambda: is_shielded(worker.pid), "the worker's shield")
     os.kill(worker.pid, signal.SIGUSR1)
     subprocess.run(["kill", "-TERM", str(worker.pid)], check=True)  # somebody else's
+    # another one that came before it was taken would be one with it
+    wait_for(lambda: not has_signal(worker.pid, "ShdPnd", signal.SIGTERM), "the signal to be taken")
     worker.terminate()
     worker.join(30)
     assert worker.exitcode == 0

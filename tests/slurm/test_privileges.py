@@ -18,7 +18,8 @@ import pytest
 from support.site import GSCHED
 
 from gsched.app.doctor import Finding
-from gsched.config.settings import HelperSettings, Settings
+from gsched.config.node_settings import HelperSettings
+from gsched.config.settings import Settings
 from gsched.daemon.helper_client import HelperClient
 from gsched.daemon.unix_client import ask
 from gsched.errors import DataError, PermissionDeniedError, TryAgainError, UnavailableError
@@ -216,6 +217,7 @@ def test_what_is_allowed_works_and_can_be_asked_again(bed: Testbed) -> None:
         assert asked.admin_comment(int(het), "seen").done == (het,)
         assert comments(bed, het) == {"by another tool", "gsched: seen"}
         bed.cancel_jobs()
+        wait_for(lambda: "State=IDLE " in node(bed), "the node to be idle")
         assert asked.power_up(["gn01"]).already == ("gn01",)
         assert asked.power_down(["gn01"]).done == ("gn01",)
         assert asked.power_down(["gn01"]).already == ("gn01",)

@@ -160,7 +160,7 @@ def test_the_tasks_of_all_nodes_are_reached(bed):
 
 def test_a_trap_is_run_for_whichever_signal_slurm_sends(bed):
     traps = "trap 'echo ALRM >>$F' ALRM; trap 'echo TSTP >>$F' TSTP; trap 'exit 5' 35"
-    job = start(bed, "any", f"{traps}\necho ready >>$F\nwhile :; do sleep 0.1; done")
+    job = start(bed, "any", f"{traps}\necho ready >>$F\nwhile :; do sleep 0.1 & wait; done")
     job.wait_for_words("ready")
     for signal in ("ALRM", "TSTP", "35"):
         done = bed.run(["scancel", "--batch", f"--signal={signal}", job.job_id])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -129,9 +130,12 @@ def other_walks(known: DemandSeries, since: str, methods: Iterable[Method]) -> d
 def against_persistence(
     made: DemandForecaster, known: DemandSeries, since: str, until: str
 ) -> list[dict[str, float | int | None]]:
-    """By how much SMAPE is below that of persistence, with an interval over whole days."""
+    """By how much SMAPE is below that of persistence, with an interval over whole days.
+
+    Where nothing was wanted is left out, as `smape_nonzero_pct` does: by the same pairs for both.
+    """
     rows = np.arange(known.row_before(moment(since) + STEP_S), known.row_before(moment(until)) + 1)
-    truth, told = known.values[rows], []
+    truth, told = np.where(known.values[rows] > 0, known.values[rows], np.nan), []
     day = (rows - rows[0]) * STEP_S // DAY_S
     num_days = int(day[-1]) + 1
     for ahead_s in DISTANCES_S:
@@ -167,6 +171,30 @@ def simple_outlooks(known: DemandSeries, kind: str, steps: int = STEPS) -> dict[
             forecast = known_forecast(ahead, ended, STEP_S, kind) if len(ahead) == steps else None
         found[ended] = Outlook(forecast, Reason(f"bench.{kind}"))
     return found
+
+
+def bounds_kept(
+    outlooks: Mapping[int, Outlook], known: DemandSeries, since: float
+) -> dict[str, Any]:
+    """How often the truth lay within the bounds from `since` on, by distance."""
+    told = {}
+    for ahead_s in DISTANCES_S:
+        steps, inside, below = ahead_s // known.step_s, [], []
+        for when, each in outlooks.items():
+            row = known.row_before(when)
+            came = known.values[row + 1 : row + 1 + steps]
+            if each.forecast is None or when < since or len(came) < steps:
+                continue
+            low, high = each.forecast.low[steps - 1], each.forecast.high[steps - 1]
+            inside.append(bool(low <= came[-1] <= high))
+            below.append(bool(came.max() <= each.forecast.peak[steps - 1]))
+        told[f"{ahead_s}"] = {
+            "forecasts": len(inside),
+            "nominal": 0.9,
+            "within_bounds": sum(inside) / len(inside) if inside else None,
+            "peak_below_bound": sum(below) / len(below) if below else None,
+        }
+    return told
 
 
 def with_sigma(settings: CesSettings, sigma: int) -> CesSettings:

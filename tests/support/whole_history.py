@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from gsched.model.accounts import FairnessEntry, LeaseGrant
+from gsched.model.decision import Reason
 from gsched.model.fit import Fit, FitOutcome
 from gsched.model.history import NodeEvent, Reject, StepRecord
 from gsched.model.job import JobKey, JobState, Lease, LeaseState, Wants
 from gsched.model.journal import ChangeState
+from gsched.model.node_power import (
+    NodeOrder,
+    NodeVerb,
+    PoolCount,
+    PowerCause,
+    PowerPhase,
+    PowerSpan,
+    WakeDelay,
+)
 from gsched.model.samples import Series
 from gsched.model.user_request import UserRequest
 from gsched_sql import History, machine_id, maintenance
@@ -65,6 +75,30 @@ def _journal(history: History) -> None:
     history.spans(CLUSTER).note("act", "qssf", 2002, 90.0, writes=2)
     for fitted_at in (1995, 2003):
         history.fits(CLUSTER).record(fit(fitted_at))
+    _sleeping_nodes(history)
+
+
+def _sleeping_nodes(history: History) -> None:
+    """Node n1 sleeps and wakes for job 7, which waits for it, and node n2 sleeps on."""
+    log, pool = history.power_log(CLUSTER), "a100x8@gpu"
+    reason = Reason("ces.wake", {"job": "7", "switch": HOSTILE})
+    log.record([NodeOrder("w1", "n1", pool, NodeVerb.WAKE, reason, 1150, 1200)], ChangeState.INTENT)
+    log.settle([("w1", ChangeState.SENT, ""), ("w1", ChangeState.CONFIRMED, HOSTILE)], 1160)
+    slept = Reason("ces.sleep", {"idle_s": 900})
+    log.record([NodeOrder("s2", "n2", pool, NodeVerb.SLEEP, slept, 1100, 1160)], ChangeState.INTENT)
+    phases, causes = PowerPhase, PowerCause
+    log.keep_spans(
+        [
+            PowerSpan("n1", pool, phases.ASLEEP, 800, 1160, causes.OTHERS),
+            PowerSpan("n1", pool, phases.WAKING, 1160, 1209, causes.CES, "awake", "7"),
+            PowerSpan("n2", pool, phases.FALLING, 1101, None, causes.CES),
+        ]
+    )
+    log.keep_counts([PoolCount(pool, at, 1, 0, 1, 0, 0, 2, 1) for at in (1160, 1209)])
+    log.keep_delays(
+        [WakeDelay("7", 1200, pool, 1, 1201, 1209), WakeDelay("9", 1100, pool, 1, 1105, None)]
+    )
+    log.remember({"pools": {pool: {"last_wake": 1150}}})
 
 
 def fit(fitted_at: int) -> Fit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsched.app.daemon_upkeep import Upkeep
+from gsched.daemon.ces_facts import CesFacts
 from gsched.daemon.forecast_facts import ForecastFacts
 from gsched.daemon.loop import DaemonLoop
 from gsched.daemon.metrics_gauges import Facts
@@ -19,6 +20,7 @@ def facts_of(
     refusals: Mapping[str, int],
     earlier_errors: int,
     forecast: ForecastFacts | None,
+    ces: CesFacts | None,
 ) -> Facts:
     """The facts of this moment. `refusals`: by socket, how many got no answer so far;
     `earlier_errors` are those of the database before it was opened this time.
@@ -44,4 +46,5 @@ def facts_of(
         upkeep_failures=dict(upkeep.failures),
         truths=upkeep.model.truths,
         forecast=forecast,
+        ces=ces,
     )

@@ -20,7 +20,7 @@ _OPENED_AT_START = (
     "daemon.metrics_listen",
 )
 """Keys, and beginnings of keys, of what is opened once and kept."""
-_NOT_THE_DAEMONS = ("submit.", "helper.", "daemon.query_address", "daemon.query_user")
+_NOT_THE_DAEMONS = ("submit.", "helper.", "energy.", "daemon.query_address", "daemon.query_user")
 """Those that only other programs read."""
 
 

@@ -103,7 +103,7 @@ _TOLD_LIVE = (
     "pid", "mode", "why", "started_at", "uptime_s", "policy", "interval_s", "last_round_s",
     "timings_s", "summary", "next_round_at", "failures", "problem", "last_errors", "fence",
     "config_read_at", "config_in_force", "config_problem", "needs_restart", "listeners", "model",
-    "forecast",
+    "forecast", "ces",
 )  # fmt: skip
 """What the daemon itself says of itself, see ``gsched.daemon.situation``."""
 

@@ -26,7 +26,7 @@ from gsched.app.impact_statistics import (
     compare,
     days_of,
 )
-from gsched.app.wiring import open_history, slurm_client
+from gsched.app.wiring import cluster_of, open_history
 from gsched.config.settings import Settings
 from gsched.engine.starvation import STARVING
 from gsched.errors import UsageError
@@ -34,7 +34,6 @@ from gsched.model.impact import JournalSums, MovedJob
 from gsched.model.journal import DaemonSpan
 from gsched.model.times import DAY_S
 from gsched.resampling import CONFIDENCE, MIN_DAYS, RESAMPLES, SEED
-from gsched_sql import History
 
 Control = Literal["time", "partitions"]
 
@@ -147,7 +146,7 @@ def impact_report(settings: Settings, query: ReportQuery) -> ImpactReport:
             "name some in [daemon] control_partitions, or compare by --control time",
         )
     with open_history(settings) as history:
-        cluster = _cluster(settings, history)
+        cluster = cluster_of(settings, history)
         known = history.spans(cluster).between(query.since, None)
         spans = [s for s in known if query.until is None or s.begin_time < query.until]
         jobs = Jobs.of(history.job_waits(cluster, _begin(spans, query), query.until))
@@ -159,12 +158,6 @@ def impact_report(settings: Settings, query: ReportQuery) -> ImpactReport:
     as_of = known[-1].end_time if known else 0
     bounds = bounds_of(assigned.arms, as_of, same_days=same_days)
     return ImpactReport(cluster, query, control, spans, assigned, differences, bounds, as_of, sums)
-
-
-def _cluster(settings: Settings, history: History) -> str:
-    """Slurm is asked for its name only when the database holds several clusters, or none."""
-    found = history.clusters()
-    return found[0] if len(found) == 1 else slurm_client(settings).config().cluster
 
 
 def _begin(spans: Sequence[DaemonSpan], query: ReportQuery) -> int | None:

@@ -7,17 +7,22 @@ import logging.handlers
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gsched.config.settings import PowerSettings, Settings
+from gsched.app.power_settings import keep, settings_to_resume, settings_to_suspend
+from gsched.app.power_sight import look
+from gsched.config.node_settings import PowerSettings
+from gsched.config.settings import Settings
 from gsched.daemon.log import one_line, set_up
-from gsched.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, DataError
-from gsched.model.hostlist import expand
+from gsched.errors import EXIT_REFUSED, EXIT_UNAVAILABLE, ConfigError, DataError, UsageError
+from gsched.model.hostlist import expand, fold
 from gsched.model.power import Verb
 from gsched.power import records
+from gsched.power.guard import Guard, Seen, unguarded
 from gsched.power.orders import Call, Result
 from gsched.power.state import Order, State, Store, is_node_name
 
@@ -30,18 +35,44 @@ _MARGIN_S = 60
 _NOT_AWAKE = "it did not come up within Slurm's ResumeTimeout"
 
 
-def order(settings: Settings, verb: Verb, hostlist: str) -> Result:
-    """Suspend or resume nodes, as SuspendProgram or ResumeProgram of Slurm.
+def order(verb: Verb, hostlist: str, *, is_by_slurm: bool, is_forced: bool = False) -> Result:
+    """Suspend, resume or restart nodes, as Slurm's programs or by an administrator's hand.
 
-    Raises DataError for what is no list of nodes; where a suspend cannot be written down, what
-    `gsched.power.state` says.
+    Without `is_forced` no power is cut where jobs may run, as far as Slurm says; by hand, nodes
+    must be nodes of its own. Raises ConfigError; DataError for what is no list of nodes, UsageError
+    for nodes that there are not; where a suspend cannot be written down, what `gsched.power.state`
+    says.
     """
-    return Call(settings.power, Store(settings.power_dir)).carry_out(verb, node_names(hostlist))
-
-
-def resume_failed(settings: Settings, hostlist: str) -> list[str]:
-    """Write down nodes that have not come up, as ResumeFailProgram of Slurm; which ones."""
     names = node_names(hostlist)
+    settings = settings_to_suspend(names) if verb == "suspend" else settings_to_resume()
+    limit_s = settings.power.suspend_limit_s
+    guard = Guard(look, is_by_hand=not is_by_slurm, is_late=lambda: _age_s() > limit_s)
+    if is_forced:
+        guard = unguarded()
+    elif not is_by_slurm and (unknown := _unknown(names, guard.seen())):
+        raise UsageError(f"Slurm has no node {fold(unknown)}", "sinfo -N lists its nodes")
+    backends = settings.power.backends
+    if verb == "restart" and (lacking := [name for name in names if not backends.of(name, verb)]):
+        raise ConfigError(f"no table of power.backends can restart {fold(lacking)}")
+    result = Call(settings.power, Store(settings.power_dir), guard).carry_out(verb, names)
+    keep(settings)
+    return result
+
+
+def _unknown(names: Sequence[str], nodes: Mapping[str, Seen] | None) -> list[str]:
+    return [] if nodes is None else [name for name in names if name not in nodes]
+
+
+def _age_s() -> float:
+    """Seconds since this process was started."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    began_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - began_s
+
+
+def resume_failed(hostlist: str) -> list[str]:
+    """Write down nodes that have not come up, as ResumeFailProgram of Slurm; which ones."""
+    names, settings = node_names(hostlist), settings_to_resume()
     for name in names:
         log.error("%s: %s; left for an administrator", name, _NOT_AWAKE)
     was_stopped = True
@@ -58,22 +89,46 @@ def resume_failed(settings: Settings, hostlist: str) -> list[str]:
     return names
 
 
-def clear(settings: Settings, hostlist: str | None) -> tuple[list[str], bool]:
-    """Forget failures, of all nodes and the stop as well where no list is given.
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What `clear` has changed, and what is left to do."""
 
-    The nodes that are suspended again from now on, and whether suspending had been stopped.
+    nodes: list[str]
+    """Those that are suspended again from now on."""
+    was_stopped: bool
+    """Whether suspending had been stopped, and goes on."""
+    stopped_why: str
+    """Why suspending is still stopped, "" where it is not."""
+    may_be_on: list[str]
+    """Those of the nodes that Slurm takes for off, and that nobody has switched off."""
+
+
+def clear(settings: Settings, hostlist: str | None, *, is_stop: bool = False) -> Cleared:
+    """Forget failures of nodes; of all, and the stop, without a list; with `is_stop` that alone.
+
+    What is kept of named nodes that Slurm no longer has is forgotten altogether.
     """
     names = None if hostlist is None else node_names(hostlist)
+    nodes = look() if names is not None else None
     before = State()
 
     def change(state: State) -> State:
         nonlocal before
         before = state
-        return records.cleared(state, names)
+        if is_stop:
+            return records.going_on(state, time.time())
+        return records.cleared(state, names, _unknown(names or (), nodes), time.time())
 
     after = Store(settings.power_dir).change(change)
-    was_stopped = before.stopped is not None and after.stopped is None
-    return sorted(before.failed_nodes - after.failed_nodes), was_stopped
+    misled = [name for name in records.misled(before) if names is None or name in names]
+    if misled and nodes is None:
+        nodes = look()
+    return Cleared(
+        nodes=sorted(before.failed_nodes - after.failed_nodes),
+        was_stopped=before.stopped is not None and after.stopped is None,
+        stopped_why=after.stopped.why if after.stopped else "",
+        may_be_on=[name for name in misled if nodes and name in nodes and nodes[name].is_off],
+    )
 
 
 def node_names(hostlist: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,9 +14,18 @@ from gsched.app.daemon_forecasts import Forecasts, RoundsForesight
 from gsched.app.daemon_lead import ClusterLead, leading
 from gsched.app.daemon_leases import Leases
 from gsched.app.daemon_model import DaemonModel
-from gsched.app.daemon_parts import Live, fault_hook, live_parts, new_round_id
+from gsched.app.daemon_parts import (
+    Live,
+    fault_hook,
+    live_parts,
+    new_round_id,
+    policy_of,
+    rare_collections,
+    rules_of,
+)
 from gsched.app.daemon_reload import Configuration
 from gsched.app.daemon_rights import require_privilege, scale_to_act
+from gsched.app.daemon_saver import Saving, check_names, saver_settings, saving_of
 from gsched.app.daemon_upkeep import Upkeep
 from gsched.app.daemon_views import local_audit_rows
 from gsched.app.refit import Refit
@@ -30,7 +38,7 @@ from gsched.daemon.control_server import ControlServer
 from gsched.daemon.gate import Gate, Mode
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts, NoForesight
+from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts, NoForesight, NoSaver
 from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.notify import Notifier
@@ -39,12 +47,10 @@ from gsched.daemon.service import Service
 from gsched.daemon.situation import Board
 from gsched.daemon.time_limit import time_limit
 from gsched.daemon.wishes import Wishes
-from gsched.engine.deciding import RoundRules
 from gsched.engine.round import RoundRunner
 from gsched.errors import GschedError
 from gsched.model.decision import JsonValue
 from gsched.policy.base import Policy
-from gsched.policy.registry import check, load_scoped
 from gsched.slurm.client import CommandClient
 from gsched.slurm.munge import munge_of
 from gsched.slurm.privileges import Privilege
@@ -61,7 +67,7 @@ def open_daemon(settings: Settings, acting: bool) -> Iterator[DaemonLoop]:
     this user may not act.
     """
     with (
-        _rare_collections(),
+        rare_collections(),
         _Process.started(settings, acting, None, Notifier()) as process,
         process.loop() as loop,
     ):
@@ -77,7 +83,7 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
     """
     notifier = Notifier.from_environment()
     with ExitStack() as open_parts:
-        open_parts.enter_context(_rare_collections())
+        open_parts.enter_context(rare_collections())
         process = open_parts.enter_context(_Process.started(settings, acting, interval_s, notifier))
         open_parts.callback(process.metrics.end)
         for listener in process.listen().values():
@@ -92,21 +98,6 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
             notifier=notifier,
             clock=now,
         )
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Python's search for circular garbage at each 100,000 new objects instead of 700.
-
-    A round keeps nearly all that it makes, a record or more for each job: searching it again and
-    again took a quarter of the first round of 10,000 jobs.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 @dataclass(slots=True)
@@ -241,7 +232,7 @@ class _Process:
             scale_to_act(live.client, live.config, settings.daemon, self.acting)
             if self.acting:
                 require_privilege(live.client)
-            policy = _policy(settings.daemon, live)
+            policy = policy_of(settings.daemon, live)
             lead = open_parts.enter_context(leading(history, live.backend.cluster, self.interval_s))
             self.board.post(
                 fence=lead.fence, policy=policy.name, why="", config_read_at=now(),
@@ -251,9 +242,18 @@ class _Process:
             if refit is not None:
                 open_parts.callback(refit.end)
             forecasts = Forecasts(settings, live.backend.cluster) if self.listeners else None
-            loop = _Assembly(self, history, live, lead, policy, refit, forecasts).loop()
-            if forecasts is not None:
-                open_parts.enter_context(forecasts.running())
+            gate = Gate(self.acting, settings.daemon, self.state_dir)
+            saving = None
+            if self.listeners:
+                saving = saving_of(
+                    settings, live, history, lead.fence, self.board, gate, self.acting
+                )
+            loop = _Assembly(
+                self, history, live, lead, policy, gate, refit, forecasts, saving
+            ).loop()
+            for part in (forecasts, saving):
+                if part is not None:
+                    open_parts.enter_context(part.running())
             open_parts.callback(setattr, self.configuration, "apply", lambda _: None)
             open_parts.enter_context(self._asked(loop, live, forecasts))
             yield loop
@@ -288,8 +288,10 @@ class _Assembly:
     live: Live
     lead: ClusterLead
     policy: Policy
+    gate: Gate
     refit: Refit | None
     forecasts: Forecasts | None
+    saving: Saving | None
 
     def loop(self) -> DaemonLoop:
         process, live, settings = self.process, self.live, self.process.settings
@@ -297,7 +299,6 @@ class _Assembly:
             settings, self.history, live.backend.cluster, now, refit=self.refit
         )  # marks the model before it is read
         upkeep = Upkeep(model, live.client, live.backend, process.notifier.alive, process.board)
-        gate = Gate(process.acting, settings.daemon, process.state_dir)
         journal = self.history.journal(self.lead.fence)
         runner = RoundRunner(
             live.backend,
@@ -307,7 +308,7 @@ class _Assembly:
             now,
             new_round_id,
             fault_hook(),
-            rules=_rules(settings.daemon),
+            rules=rules_of(settings.daemon),
             time_limit=time_limit,
             stopwatch=time.monotonic,
             extra=self._inversions,
@@ -328,7 +329,7 @@ class _Assembly:
 
         parts = LoopParts(
             runner=runner,
-            gate=gate,
+            gate=self.gate,
             state_dir=process.state_dir,
             requests=live.backend.requests,
             clock=now,
@@ -348,14 +349,16 @@ class _Assembly:
                 process.refusals(),
                 process.database_errors,
                 self.forecasts.facts if self.forecasts else None,
+                self.saving.facts if self.saving else None,
             ),
             listeners=process.listeners,
             foresight=NoForesight()
             if self.forecasts is None
             else RoundsForesight(self.forecasts, live.backend, runner, journal, process.board),
+            saver=self.saving or NoSaver(),
         )
         loop = DaemonLoop(parts, process.options())
-        process.configuration.apply = self._follower(loop, upkeep, gate)
+        process.configuration.apply = self._follower(loop, upkeep)
         return loop
 
     def _inversions(self) -> dict[str, JsonValue]:
@@ -368,32 +371,26 @@ class _Assembly:
         scale = scale_to_act(live.client, config, settings, self.process.acting)
         live.backend.configure(settings, scale, bf_interval_s(config))
 
-    def _follower(self, loop: DaemonLoop, upkeep: Upkeep, gate: Gate) -> Callable[[Settings], None]:
+    def _follower(self, loop: DaemonLoop, upkeep: Upkeep) -> Callable[[Settings], None]:
         """Puts other settings in force, all or nothing: what may fail comes first."""
 
         def follow(settings: Settings) -> None:
             config = self.live.client.config()
-            policy = _policy(settings.daemon, self.live)
+            policy = policy_of(settings.daemon, self.live)
             scale_to_act(self.live.client, config, settings.daemon, self.process.acting)
+            wanted = saver_settings(settings)
+            check_names(settings.ces, self.live.backend.last_look)
             Gate(self.process.acting, settings.daemon, self.process.state_dir)
             upkeep.configure(settings)
             if self.forecasts is not None:
                 self.forecasts.configure(settings)
-            gate.configure(settings.daemon)
+            if self.saving is not None:
+                self.saving.configure(wanted)
+            self.gate.configure(settings.daemon)
             self._configure(config, settings.daemon)
             loop.parts.runner.policy = policy
-            loop.parts.runner.rules = _rules(settings.daemon)
+            loop.parts.runner.rules = rules_of(settings.daemon)
             self.process.configuration.settings = settings
             loop.options = self.process.options()
 
         return follow
-
-
-def _policy(settings: DaemonSettings, live: Live) -> Policy:
-    policy = load_scoped(settings.policy, settings.policy_scope, settings.knobs)
-    check(policy, live.backend.capabilities)
-    return policy
-
-
-def _rules(settings: DaemonSettings) -> RoundRules:
-    return RoundRules(settings.starvation_bound_s, settings.decide_limit_s)

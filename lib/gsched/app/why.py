@@ -19,7 +19,9 @@ from gsched.explain.requeued import is_ending_to_start_again
 from gsched.explain.slurm_reasons import explain_reason
 from gsched.explain.words import count, short_time
 from gsched.model.exitcode import ExitCode
+from gsched.model.hostlist import fold
 from gsched.model.job import JobState, finite_limit_s
+from gsched.slurm.power_saving import PowerSaving
 from gsched.slurm.records import QueueRow
 
 _VERDICTS = {
@@ -28,6 +30,7 @@ _VERDICTS = {
     JobState.COMPLETING: "completing",
     JobState.UNKNOWN: "unknown",
 }
+_SLEEPS = frozenset({"powering_down", "powered_down", "power_up", "powering_up"})
 _EARLY_S = 5.0
 """An end that lies so much before start and time limit together is another one."""
 
@@ -119,10 +122,15 @@ def _not_waiting(live: LiveJob) -> list[WhyLine]:
     row, state = live.row, live.row.state
     if is_ending_to_start_again(row, live.line.at):
         return _ending_to_start_again(live)
+    waking = _waking(live)
     lines = [WhyLine("", f"{live.line.slurm_id} does not wait: it is {row.state_text}")]
+    if waking:
+        lines = _waits_for_nodes(live, waking)
     if row.node_list:
         lines.append(WhyLine("nodes", row.node_list))
-    if row.start_time and row.node_list:
+    if row.start_time and row.node_list and waking:
+        lines.append(WhyLine("has them since", f"waited {live.line.waited_s} s", at=row.start_time))
+    elif row.start_time and row.node_list:
         lines.append(WhyLine("started", f"waited {live.line.waited_s} s", at=row.start_time))
     if state in {JobState.RUNNING, JobState.SUSPENDED} and row.end_time:
         if finite_limit_s(row.time_limit_s) is None:
@@ -132,6 +140,31 @@ def _not_waiting(live: LiveJob) -> list[WhyLine]:
     if state.is_terminal and row.end_time:
         lines.append(WhyLine("ended", _exit_words(live), at=row.end_time))
     return lines
+
+
+def _waking(live: LiveJob) -> list[str]:
+    """The nodes of a job that Slurm has given it, and that have to wake from sleep first."""
+    if live.row.state_text != "CONFIGURING":
+        return []
+    own = live.row.hosts or frozenset()
+    return [n.name for n in live.cluster.nodes if n.name in own and _SLEEPS.intersection(n.flags)]
+
+
+def _waits_for_nodes(live: LiveJob, waking: Sequence[str]) -> list[WhyLine]:
+    within = short_time(PowerSaving.of(live.cluster.config).resume_timeout_s)
+    many = len(waking) > 1
+    return [
+        WhyLine(
+            "",
+            f"{live.line.slurm_id} has its nodes, and waits for {fold(waking)} to wake from sleep: "
+            f"it is {live.row.state_text}",
+        ),
+        WhyLine(
+            "begins",
+            f"once {'they are' if many else 'it is'} up; Slurm gives up what is not within "
+            f"{within} (ResumeTimeout)",
+        ),
+    ]
 
 
 def _latest_end_words(row: QueueRow) -> str:

@@ -47,6 +47,12 @@ def open_history(settings: Settings, *, bounded: bool = False) -> History:
     return History.open(settings.database_url, phase_rules=settings.phases.rules, bounded=bounded)
 
 
+def cluster_of(settings: Settings, history: History) -> str:
+    """Whose history it is. Slurm is asked only where that holds several clusters, or none."""
+    found = history.clusters()
+    return found[0] if len(found) == 1 else slurm_client(settings).config().cluster
+
+
 def has_history(settings: Settings) -> bool:
     """Whether a history database seems to be there (a user on a login node has none)."""
     return not why_no_history(settings)

@@ -16,7 +16,7 @@ import os
 import stat
 import tomllib
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from gsched.config.address import parse_address
 from gsched.config.freeze import parse_freeze
+from gsched.config.nodes import check_node_text
 from gsched.config.phases import parse_rules
 from gsched.config.power import parse_backends
 from gsched.config.settings import Settings
@@ -66,19 +67,43 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "power.resume_limit_s": (1, 86400),
     "power.stop_after": (1, 1_000_000),
     "power.stop_window_s": (1, 366 * 86400),
+    "ces.spare": (-1, 1_000_000),
+    "ces.min_idle_s": (0, 366 * 86400),
+    "ces.hold_s": (0, 366 * 86400),
+    "ces.period_s": (1, 366 * 86400),
+    "ces.past_window_s": (600, 7 * 86400),
+    "ces.future_window_s": (600, 86400),
+    "ces.fall_h": (-1_000_000, 1_000_000),
+    "ces.fall_p": (-1_000_000, 1_000_000),
+    "ces.peak_window_s": (0, 86400),
+    "ces.max_sleep": (1, 1_000_000),
+    "ces.max_wake": (0, 1_000_000),
+    "ces.stagger_s": (0, 86400),
+    "ces.max_failures": (0, 1_000_000),
+    "ces.failure_memory_s": (1, 366 * 86400),
+    "ces.history_days": (1, 3660),
+    "energy.idle_w": (0, 1_000_000),
+    "energy.asleep_w": (0, 1_000_000),
+    "energy.waking_w": (0, 1_000_000),
+    "energy.cooling_factor": (0, 100),
+    "energy.price_a_kwh": (0, 1_000_000),
+    "energy.co2_g_a_kwh": (0, 100_000),
     "submit.suggest_wait_s": (1, 3600),
     "jobscript.grace_s": (1, 65535),
 }
 """Smallest and largest allowed value of each number, both included."""
 
-CHOICES: dict[str, tuple[str, ...]] = {"predict.estimator": ("model", "constant", "table")}
+CHOICES: dict[str, tuple[str, ...]] = {
+    "predict.estimator": ("model", "constant", "table"),
+    "ces.mode": ("off", "observe", "act"),
+}
 """The allowed values of a text that is not free."""
 
 _PATHS = {"daemon.socket", "daemon.metrics_file", "heartbeat.dir", "helper.socket", "jobscript.dir",
           "jobscript.python", "power.state_dir"}  # fmt: skip
 _ADDRESSES = {"daemon.query_listen", "daemon.query_address", "daemon.metrics_listen"}
 
-_LEAD_TO_DAEMON = ("state_dir", "daemon.socket")
+_LEAD_TO_DAEMON = ("state_dir", "daemon.socket", "power.state_dir")
 
 FILES_ONLY = frozenset({"phases.rules", "power.backends"})
 """Keys that no environment variable can hold."""
@@ -106,8 +131,8 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
 def load_to_ask(environ: Mapping[str, str] = os.environ) -> tuple[Settings, ConfigError | None]:
     """The configuration, or where it is wrong what leads to a daemon that runs, and the error.
 
-    ``state_dir`` and ``daemon.socket`` are taken from wherever they can be read, a file up to where
-    it stops being TOML; else they have their defaults.
+    ``state_dir``, ``daemon.socket`` and ``power.state_dir`` are taken from wherever they can be
+    read, a file up to where it stops being TOML; else they have their defaults.
     """
     try:
         return load(environ), None
@@ -117,8 +142,22 @@ def load_to_ask(environ: Mapping[str, str] = os.environ) -> tuple[Settings, Conf
         for path in _files(environ):
             settings = _place_of_daemon(settings, _beginning(path), str(path))
     told = {key: environ.get(variable(key), "") for key in _LEAD_TO_DAEMON}
-    document = {"state_dir": told["state_dir"], "daemon": {"socket": told["daemon.socket"]}}
+    document = {"state_dir": told["state_dir"], "daemon": {"socket": told["daemon.socket"]},
+                "power": {"state_dir": told["power.state_dir"]}}  # fmt: skip
     return _place_of_daemon(settings, document, "environment"), wrong
+
+
+def load_part(keys: Collection[str], environ: Mapping[str, str] = os.environ) -> Settings:
+    """As `load`, of some keys and tables alone: what is wrong elsewhere is not looked at.
+
+    A file that is no TOML, or that cannot be read, is wrong all the same.
+    """
+    settings = Settings()
+    for path in _files(environ):
+        part = {key: value for key, value in _read(path).items() if key in keys}
+        settings = _merged(settings, part, "", str(path))
+    wanted = {variable(key) for key in known_keys() if key.partition(".")[0] in keys}
+    return _merged_environment(settings, {n: t for n, t in environ.items() if n in wanted})
 
 
 def _place_of_daemon(settings: Settings, document: Mapping[str, Any], place: str) -> Settings:
@@ -305,8 +344,8 @@ def _from_text(kind: Any, text: str) -> Any:
         return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
     if kind == tuple[str, ...]:
         return [item.strip() for item in text.split(",")]
-    if kind in (dict[str, float], dict[str, str]):
-        convert = float if kind == dict[str, float] else str
+    if kind in (dict[str, float], dict[str, int], dict[str, str]):
+        convert = typing.get_args(kind)[1]
         pairs = [item.partition("=") for item in text.split(",")]
         return {name.strip(): _from_text(convert, value.strip()) for name, _, value in pairs}
     return text
@@ -340,6 +379,7 @@ def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
 
 def _check_text(key: str, value: Any) -> None:
     """Raise ConfigError for a text that is not what its key asks for."""
+    check_node_text(key, value)
     if key in _ADDRESSES and value:
         parse_address(value)
     if key in _PATHS and value and not Path(value).is_absolute():

@@ -6,8 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from gsched.config.node_settings import (
+    CesTable,
+    EnergySettings,
+    HelperSettings,
+    PowerSettings,
+)
 from gsched.model.phases import NO_RULES, PhaseRules
-from gsched.model.power import NO_BACKENDS, PowerBackends
 
 DEFAULT_STATE_DIR = Path("/var/lib/gsched")
 
@@ -185,72 +190,6 @@ class HeartbeatSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class HelperSettings:
-    """The helper `gsched-helper`, which does for the daemon what needs a Slurm administrator."""
-
-    verbs: tuple[str, ...] = ()
-    """What it may do: drain, resume, power-down, power-up, admin-comment. Empty = nothing."""
-    nodes: tuple[str, ...] = ()
-    """Host lists (gn[01-16]) of the nodes that it may do it to."""
-    user: str = "gsched"
-    """The user that may ask it, besides root."""
-    socket: str = ""
-    """Path of its socket. Empty = /run/gsched-helper/helper.sock with the default `state_dir`,
-    helper.sock in any other one."""
-
-
-@dataclass(frozen=True, slots=True)
-class PowerSettings:
-    """How `gsched power suspend` and `resume`, Slurm's power-saving programs, reach the nodes."""
-
-    state_dir: str = ""
-    """Path of the folder that keeps what was asked and what failed; it belongs to SlurmUser. Empty
-    = /var/lib/gsched-power with the default `state_dir`, power in any other one."""
-    parallel: int = 32
-    """Nodes that one call works on at the same time."""
-    tries: int = 3
-    """So often a node is tried in one call; then it is reported and left for the administrator."""
-    backoff_s: float = 2.0
-    """Seconds before the second try; twice as many before each further one."""
-    connect_timeout_s: float = 5.0
-    """Seconds in which an SSH server must take a connection, and again in which it must show its
-    key."""
-    auth_timeout_s: float = 10.0
-    """Seconds in which an SSH server must have taken the key, and again in which it must have taken
-    the command."""
-    command_timeout_s: float = 15.0
-    """Seconds that a command may take, here or behind SSH; here it is killed then."""
-    suspend_limit_s: float = 25.0
-    """Seconds that one call to suspend may take, all tries included: less than Slurm's
-    SuspendTimeout."""
-    resume_limit_s: float = 50.0
-    """Seconds that one call to resume may take, all tries included: less than Slurm's
-    ResumeTimeout."""
-    stop_after: int = 5
-    """After so many failures within `stop_window_s` no node is suspended any more, until `gsched
-    power clear`; resuming goes on."""
-    stop_window_s: float = 3600.0
-    """Seconds in which failures are counted."""
-    backends: PowerBackends = NO_BACKENDS
-    """Ways to the nodes, each a table [[power.backends]]; the first counts that has the node and
-    can do what is asked. `nodes`: host lists, in which * and ? stand for any characters and any
-    one. `kind`: ssh, ipmi, redfish, command. `verbs`: any of suspend, resume and restart (for a
-    node that never went off: Slurm takes it back only with a new boot time); by default all that
-    the table can do. ssh: `user`, `key_file` (mode 0600), `known_hosts` (a host that is not in it
-    is refused), `port` (22) and `host`, in which %n stands for the node's name: by default the
-    node itself, for suspend alone. Such a host gets the verb and nothing else, one without %n
-    `VERB NODE`; its forced command decides what they do, see gsched-privileges(7). The others run
-    a command for each node, without a shell: `suspend`, `resume` and `restart` are lists of words,
-    the first an absolute path; in them %n stands for the node, %h for `host`, %u for `user`, %p for
-    `password_file`, %s for `system`, %c for `ca_file`, %% for a percent sign. ipmi runs ipmitool
-    with `host` (a BMC, such as %n-bmc), `user`, `password_file` (which holds the password alone);
-    redfish runs curl with `host`, `password_file` (in the form of netrc: default login NAME
-    password WORD), `system` (1) and `ca_file` (certificates to trust instead of the host's own);
-    command has no words of its own. With `password_variable` they get the file's first line in that
-    environment variable; a password is in no argument and no log."""
-
-
-@dataclass(frozen=True, slots=True)
 class SubmitSettings:
     """What `gsched submit` does of its own accord."""
 
@@ -305,6 +244,8 @@ class Settings:
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     helper: HelperSettings = HelperSettings()
     power: PowerSettings = PowerSettings()
+    ces: CesTable = CesTable()
+    energy: EnergySettings = EnergySettings()
     submit: SubmitSettings = SubmitSettings()
     jobscript: JobscriptSettings = JobscriptSettings()
     phases: PhaseSettings = PhaseSettings()

@@ -48,6 +48,11 @@ def _as_numbers(value: Any) -> dict[str, float] | None:
     return fitting if len(fitting) == len(numbers) else None
 
 
+def _as_whole_numbers(value: Any) -> dict[str, int] | None:
+    fits = isinstance(value, dict) and all(_as_int(item) is not None for item in value.values())
+    return dict(value) if fits else None
+
+
 KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     str: ("a text", _as_text),
     Path: ("an absolute path", _as_path),
@@ -56,6 +61,7 @@ KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     float: ("a number", _as_number),
     tuple[str, ...]: ("a list of texts", _as_texts),
     dict[str, float]: ("a table of numbers", _as_numbers),
+    dict[str, int]: ("a table of whole numbers", _as_whole_numbers),
     dict[str, str]: ("a table of texts", _as_table_of_texts),
 }
 """Type of a setting → how it is called in a message, and its conversion (None = does not fit)."""

@@ -1,7 +1,7 @@
-"""The process that runs the simulator forward: kept alive, and ended when it hangs.
+"""A process that forecasts: kept alive, and ended when it hangs.
 
 A thread of the daemon's talks to it, so that no round waits for it, and nothing that the forecast
-needs (numba, the compiled loops) is ever loaded into the daemon.
+needs (numba, the compiled loops; scikit-learn) is ever loaded into the daemon.
 """
 
 from __future__ import annotations
@@ -77,13 +77,17 @@ class ForecastChild:
         environment: Callable[[], Mapping[str, str]],
         patience: Patience = PATIENCE,
         monotonic: Callable[[], float] = time.monotonic,
+        what: str = "forecast",
     ) -> None:
-        """`module` is the program of the child (see ``child_process``)."""
+        """`module` is the program of the child (see ``child_process``); the log says that there is
+        no `what` where it fails.
+        """
         self.state = ChildState()
         self._module = module
         self._environment = environment
         self._patience = patience
         self._monotonic = monotonic
+        self._what = what
         self._works: queue.SimpleQueue[Work | _End | None] = queue.SimpleQueue()  # None: dismissed
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
@@ -175,7 +179,7 @@ class ForecastChild:
         if self._ended:
             return
         if problem != self.state.problem:
-            log.warning("no forecast: %s", problem)
+            log.warning("no %s: %s", self._what, problem)
         pause_s = self._patience.pause_s * 2.0 ** min(self._in_a_row, 30)
         self._in_a_row += 1
         self._not_before = self._monotonic() + min(pause_s, self._patience.most_pause_s)

@@ -5,6 +5,7 @@ So that the daemon need not have it, this process has, under SlurmUser, and does
 nodes in ``[helper]`` allow, for root and ``helper.user``. Each request is looked at, done by one
 command of Slurm and logged with who asked. What is done already stays as it is, so a request can be
 sent again after any interruption; what an administrator has done by hand is never taken back.
+A request that says until when somebody waits for it is not carried out later.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gsched.config.settings import HelperSettings, Settings
+from gsched.config.node_settings import HelperSettings
+from gsched.config.settings import Settings
+from gsched.daemon.helper_client import UNTIL, clock
 from gsched.daemon.log import set_up
 from gsched.daemon.notify import Notifier
 from gsched.daemon.unix_server import Asker, UnixServer
-from gsched.errors import ConfigError, DataError, GschedError, PermissionDeniedError
+from gsched.engine.node_ports import BUSY
+from gsched.errors import (
+    ConfigError,
+    DataError,
+    GschedError,
+    PermissionDeniedError,
+    TryAgainError,
+)
 from gsched.model.hostlist import expand
 from gsched.slurm.node_admin import NodeAdmin, NodeCondition, NodeOrder
 
@@ -31,13 +41,15 @@ log = logging.getLogger("gsched.helper")
 NODE_VERBS: Mapping[str, NodeOrder] = {
     "drain": "drain",
     "resume": "resume",
-    "power-down": "power_down_asap",  # without "asap" jobs would still be started on it
+    "power-down": "power_down_asap",  # without "asap" a job may begin on it before it goes off
     "power-up": "power_up",
 }
 VERBS = (*NODE_VERBS, "admin-comment")
 OUR_MARK = "gsched: "
 """Begins every reason and comment of ours: only what begins so is resumed or replaced."""
 MAX_NODES = 1024
+MAX_HOSTLIST_CHARS = 12_288
+"""Names of so many nodes without any order, well within a question's 16 KiB."""
 MAX_TEXT_CHARS = 200
 
 _TEXT = re.compile(r"[A-Za-z0-9 _.,:;()+/@#%-]+", re.ASCII)  # nothing that scontrol could misread
@@ -45,6 +57,12 @@ _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 _JOB = re.compile(r"\d{1,10}", re.ASCII)
 _FIELDS = {"drain": {"nodes", "reason"}, "admin-comment": {"job", "text"}}
 _DOWN = {"powered_down", "powering_down", "power_down"}
+_WAKING = {"powering_up", "power_up"}
+_BROKEN = {"fail", "maint", "invalid_reg"}
+_HOLDS_JOBS = {"allocated", "mixed", "completing"}
+_ASAP = "POWER_DOWN_ASAP"
+"""Slurm's own reason for the drain of a node that is about to sleep."""
+_LOST = "Slurm has lost its power-down on the way, and nobody knows whether it is on: power it down"
 _FORGOTTEN = "it is powering down: Slurm would forget the order; ask again in a while"
 
 
@@ -94,15 +112,18 @@ class Helper:
                 f"helper.verbs does not allow {verb}", "add it in gsched.toml, restart the helper"
             )
         fields = _FIELDS.get(verb, {"nodes"})
-        if question.keys() - {"verb"} != fields:
+        if question.keys() - {"verb", UNTIL} != fields:
             raise DataError(f"{verb} takes {' and '.join(sorted(fields))}, and nothing else")
+        _still_wanted(question)
         if verb == "admin-comment":
             return self._comment(question)
         names = self._allowed_nodes(question["nodes"])
         reason = _text("reason", question["reason"]) if "reason" in fields else ""
-        return self._order(verb, names, reason)
+        return self._order(verb, names, reason, question)
 
-    def _order(self, verb: str, names: Sequence[str], reason: str) -> dict[str, Any]:
+    def _order(
+        self, verb: str, names: Sequence[str], reason: str, question: Mapping[str, Any]
+    ) -> dict[str, Any]:
         conditions = self._admin.conditions()
         already: list[str] = []
         to_do: list[str] = []
@@ -117,6 +138,8 @@ class Helper:
                 failed[name] = problem
             else:
                 to_do.append(name)
+        if to_do:
+            _still_wanted(question)  # Slurm may have taken long to show its nodes
         if to_do and (error := self._admin.order(to_do, NODE_VERBS[verb], reason)):
             failed |= dict.fromkeys(to_do, error)
             to_do = []
@@ -138,12 +161,13 @@ class Helper:
             return {"done": [], "already": [name], "failed": {}}
         if job.admin_comment and not job.admin_comment.startswith(OUR_MARK):
             return _of_job(name, "it has an AdminComment of somebody else's")
+        _still_wanted(question)
         return _of_job(name, self._admin.set_admin_comment(job.slurm_id, text))
 
     def _allowed_nodes(self, nodes: object) -> list[str]:
         """The names, each once. Raises when they are none or any of them is not allowed."""
-        if not isinstance(nodes, str) or not nodes or len(nodes) > MAX_NODES:
-            raise DataError(f"nodes is no host list of at most {MAX_NODES} characters")
+        if not isinstance(nodes, str) or not nodes or len(nodes) > MAX_HOSTLIST_CHARS:
+            raise DataError(f"nodes is no host list of at most {MAX_HOSTLIST_CHARS} characters")
         names = list(dict.fromkeys(expand(nodes)))
         if len(names) > MAX_NODES:
             raise DataError(f"more than {MAX_NODES} nodes at a time")
@@ -168,12 +192,66 @@ def _problem(verb: str, condition: NodeCondition) -> str | None:
     if verb == "resume":
         if not is_drained:
             return None
+        if _is_lost(condition):
+            return _LOST
         return "" if is_ours else "it was drained by somebody else, who may resume it"
-    if verb == "power-down":
-        return None if condition.flags & _DOWN else ""
-    if is_about_to_sleep or "powering_down" in condition.flags:
+    return _power_down_problem(condition) if verb == "power-down" else _power_up_problem(condition)
+
+
+def _power_down_problem(condition: NodeCondition) -> str | None:
+    """Slurm forgets why a node was drained when the power goes down: it would come back resumed."""
+    flags, state = condition.flags, condition.state
+    if flags & _DOWN:
+        return None
+    if "drain" in flags:
+        return "" if _is_lost(condition) else f"it is drained ({_why(condition)})"
+    if state == "down" or flags & _BROKEN:
+        what = "DOWN" if state == "down" else "failing, or in maintenance"
+        return f"it is {what} ({_why(condition)})"
+    if flags & _WAKING:
+        return "it is waking; ask again when it is up"
+    if state in _HOLDS_JOBS or "completing" in flags:  # Slurm would drain it until they end
+        return BUSY
+    return ""
+
+
+def _power_up_problem(condition: NodeCondition) -> str | None:
+    flags = condition.flags
+    if flags & {"power_down", "powering_down"}:
         return _FORGOTTEN
-    return "" if condition.flags & _DOWN else None
+    if "powered_down" in flags:
+        return ""
+    if flags & _WAKING:
+        return None
+    if condition.state == "down":
+        return f"it is DOWN ({_why(condition)})"
+    if _is_lost(condition):
+        return _LOST
+    return "it does not answer" if "not_responding" in flags else None
+
+
+def _is_lost(condition: NodeCondition) -> bool:
+    """Whether a slurmctld that died has left nothing of a power-down but its drain."""
+    return (
+        condition.reason.startswith(_ASAP)
+        and "drain" in condition.flags
+        and not condition.flags & _DOWN
+    )
+
+
+def _why(condition: NodeCondition) -> str:
+    return condition.reason[:MAX_TEXT_CHARS] or "no reason is given"
+
+
+def _still_wanted(question: Mapping[str, Any]) -> None:
+    """Raise TryAgainError for a request that nobody waits for any more."""
+    until = question.get(UNTIL)
+    if until is None:
+        return
+    if isinstance(until, bool) or not isinstance(until, int | float):
+        raise DataError(f"{UNTIL} is no number")
+    if not clock() <= until:
+        raise TryAgainError("too late: whoever asked does not wait any more; nothing was done")
 
 
 def _of_job(name: str, error: str) -> dict[str, Any]:
@@ -211,9 +289,15 @@ def _verbs(settings: HelperSettings) -> frozenset[str]:
 
 def _nodes(settings: HelperSettings) -> frozenset[str]:
     try:
-        return frozenset(name for hostlist in settings.nodes for name in expand(hostlist))
+        names = frozenset(name for hostlist in settings.nodes for name in expand(hostlist))
     except DataError as error:
         raise ConfigError(f"helper.nodes: {error.message}", error.hint) from None
+    if strange := sorted(name for name in names if not _NODE.fullmatch(name)):
+        raise ConfigError(
+            f"helper.nodes has {strange[0]!r}, which no node can be called",
+            "host lists such as gn[01-16]; * and ? have no meaning in them",
+        )
+    return names
 
 
 def _uid(user: str) -> int:

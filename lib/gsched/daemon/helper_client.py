@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,18 @@ from gsched.daemon.unix_client import ask
 from gsched.errors import DataError
 from gsched.model.hostlist import fold
 
+UNTIL = "until"
+"""A field of any request: the `clock` at which whoever asks has given up. Nothing is changed after
+it: an order that was right when it was given need not be so any more."""
+
 _MARGIN_S = 5.0
 _COMMANDS = 3
 """Of Slurm, one after the other, that a request may take."""
+
+
+def clock() -> float:
+    """Seconds that all processes of this host count alike, whatever is done to its time of day."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,8 @@ class Outcome:
 
 class HelperClient:
     """The helper of this host. A request that got no answer may be sent again as it is.
+
+    The helper carries nothing out of which the answer is not waited for any more.
 
     Every call raises UnavailableError when no helper runs, TryAgainError when it gives no answer in
     time, PermissionDeniedError for what it may not do or this user may not ask, DataError for a
@@ -55,7 +67,7 @@ class HelperClient:
         return self._ask(verb="resume", nodes=fold(nodes))
 
     def power_down(self, nodes: Sequence[str]) -> Outcome:
-        """Put the nodes to sleep when their jobs have ended; no other job starts on them."""
+        """Put the nodes to sleep; those that hold jobs are refused."""
         return self._ask(verb="power-down", nodes=fold(nodes))
 
     def power_up(self, nodes: Sequence[str]) -> Outcome:
@@ -66,7 +78,8 @@ class HelperClient:
         """Set the AdminComment of a job on the helper's nodes; `text` is one plain line."""
         return self._ask(verb="admin-comment", job=str(raw_id), text=text)
 
-    def _ask(self, **question: str) -> Outcome:
+    def _ask(self, **fields: str) -> Outcome:
+        question = {**fields, UNTIL: clock() + self._timeout_s}
         found = ask(self._socket, question, timeout_s=self._timeout_s)
         try:
             return Outcome(tuple(found["done"]), tuple(found["already"]), dict(found["failed"]))

@@ -22,6 +22,7 @@ from gsched.daemon.wishes import Wishes
 from gsched.engine.ports import Clock, Predictor
 from gsched.engine.round import RoundResult, RoundRunner
 from gsched.errors import GschedError, LostLeadershipError, UnavailableError
+from gsched.model.decision import JsonValue
 from gsched.model.job import JobState, JobView
 from gsched.slurm.records import SlurmConfig
 
@@ -103,6 +104,29 @@ class NoForesight:
         """Nothing to be done."""
 
 
+class Saver(Protocol):
+    """Cluster energy saving, a step after each round."""
+
+    def after_round(self, config: SlurmConfig) -> None:
+        """Look at the nodes and do what is to be done. Raises LostLeadershipError alone."""
+        ...
+
+    def document(self) -> Mapping[str, JsonValue]:
+        """What it has to tell, {} where no energy is saved."""
+        ...
+
+
+class NoSaver:
+    """Saves nothing: a single round, whose process ends before a node would have woken."""
+
+    def after_round(self, config: SlurmConfig) -> None:
+        """Nothing to be done."""
+
+    def document(self) -> Mapping[str, JsonValue]:
+        """Nothing."""
+        return {}
+
+
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
     """What the admin asked for: act or observe, seconds between rounds, where to tell."""
@@ -139,6 +163,7 @@ class LoopParts:
     facts: Callable[[], Facts]
     listeners: Mapping[str, KeptListener]
     foresight: Foresight = field(default_factory=NoForesight)
+    saver: Saver = field(default_factory=NoSaver)
 
 
 class DaemonLoop:
@@ -150,6 +175,7 @@ class DaemonLoop:
         self.bulletin: Bulletin | None = None
         self._mode = parts.board.now.mode
         self._strangers = False
+        self._fault = ""
         self._round_began = -EARLY_ROUND_S
 
     def once(self) -> RoundResult:
@@ -173,8 +199,23 @@ class DaemonLoop:
         self._note_strangers(result, verdict)
         self._tell(result, config, verdict)
         parts.upkeep.after()
-        parts.foresight.after_round(result, config)
+        self._foresee(result, config)
+        parts.notifier.alive()
+        parts.saver.after_round(config)
         return result
+
+    def _foresee(self, result: RoundResult, config: SlurmConfig) -> None:
+        """Hand the round on to those who forecast. Raises what the journal raises."""
+        fault = ""
+        try:
+            self.parts.foresight.after_round(result, config)
+        except GschedError:
+            raise
+        except Exception as error:  # one of ours must not end the rounds
+            fault = f"{type(error).__name__}: {error}"
+            if self._fault != fault:
+                log.exception("forecasts: a fault of gsched")
+        self._fault = fault
 
     def _round(self) -> tuple[Verdict, RoundResult, int]:
         """The gate's word, the round, and how many values were to be taken back before it."""
@@ -239,6 +280,7 @@ class DaemonLoop:
             why=verdict.why,
             query_address=query.address if query else "",
             query_problem=query.problem if query else "",
+            ces=self.parts.saver.document(),
         )
         forecast = self.parts.foresight.edition()
         self.bulletin = describe(result, config, news, self.parts.requests, self.bulletin, forecast)

@@ -15,8 +15,10 @@ from prometheus_client.registry import Collector
 
 from gsched import __version__
 from gsched.daemon.bounded_server import Refusals
+from gsched.daemon.ces_facts import CesFacts
 from gsched.daemon.forecast_facts import ForecastFacts
 from gsched.daemon.gate import Mode
+from gsched.daemon.metrics_ces import ces_metrics
 from gsched.daemon.metrics_forecast import forecast_metrics
 from gsched.daemon.model_facts import KINDS, ModelFacts
 from gsched.engine.round import RoundResult
@@ -55,6 +57,7 @@ class Facts:
     upkeep_failures: Mapping[str, int] = field(default_factory=dict)
     truths: Sequence[PredictionTruth] = ()
     forecast: ForecastFacts | None = None
+    ces: CesFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,8 @@ class Gauges(Collector):
         families += [*self._order(), *self._model(facts)]
         if facts.forecast is not None:
             families += forecast_metrics(facts.forecast)
+        if facts.ces is not None:
+            families += ces_metrics(facts.ces)
         return [family for family in families if family.samples]
 
     def _daemon(self, facts: Facts) -> Iterator[Metric]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gsched.daemon.ces_facts import ces_for_everybody
 from gsched.daemon.gate import Mode
 from gsched.daemon.model_facts import model_words
 from gsched.model.decision import JsonValue
@@ -39,7 +40,8 @@ class Situation:
 
     `problem` is why rounds fail now, '' while they succeed; `failures` how many have failed in a
     row. `config_problem` is why the newest configuration is not in force. `model` is the document
-    of ``model_facts``, `forecast` that of ``forecast_facts``.
+    of ``model_facts``, `forecast` that of ``forecast_facts``, `ces`
+    that of ``ces_document``.
     """
 
     started_at: int
@@ -61,6 +63,7 @@ class Situation:
     listeners: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     model: Mapping[str, JsonValue] = field(default_factory=dict)
     forecast: Mapping[str, JsonValue] = field(default_factory=dict)
+    ces: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 class Board:
@@ -102,6 +105,7 @@ class Board:
             "needs_restart": list(now.needs_restart),
             "model": _told(now.model, trusted, _NO_UPDATE),
             "forecast": _told(now.forecast, trusted, _NO_FORECAST),
+            "ces": dict(now.ces) if trusted else ces_for_everybody(now.ces),
             "problem": now.problem if trusted else None,
             "config_problem": now.config_problem if trusted else None,
             "last_errors": [{"at": at, "message": m} for at, m in now.errors] if trusted else None,

@@ -17,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gsched.daemon.ces_facts import ces_for_everybody
 from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.forecast_shapes import is_foreseen
 from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED, answer_document
@@ -121,7 +122,8 @@ class RoundNews:
     """What is told of a round beside its result.
 
     `mode` is the gate's, `why` its reason. `query_address` is where the query socket listens, ''
-    for nowhere; `query_problem` why it does not listen where it should.
+    for nowhere; `query_problem` why it does not listen where it should. `ces` is what energy saving
+    has told after the round before.
     """
 
     interval_s: float
@@ -129,6 +131,7 @@ class RoundNews:
     why: str = ""
     query_address: str = ""
     query_problem: str = ""
+    ces: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 def describe(
@@ -160,6 +163,7 @@ def describe(
         "private": private,
         "query_address": news.query_address,
         "query_problem": news.query_problem,
+        "ces": ces_for_everybody(news.ces),
     }
     if before is not None and _says_the_same(before, head, result, requests, forecast):
         return replace(before, head=head, private=private)

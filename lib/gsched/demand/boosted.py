@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 KNOTS_S = (600, 1800, 3600, 7200, 10800, 14400, 18000, 25200, 36000, 57600, 86400)
 """Distances with a regression of their own, besides the furthest."""
 
+LEAST_ROWS = 20
+"""Moments with a known truth at a distance; with fewer nothing is learnt of it."""
+
 RANDOM_STATE = 0
 
 
@@ -53,24 +56,34 @@ class BoostedChange:
     name: str = "boosted"
 
     def fit(self, history: DemandSeries, num_steps: int) -> _Fitted | None:
-        """Learn from the last `history_s`; the same history gives the same trees."""
+        """Learn from the last `history_s`; the same history gives the same trees.
+
+        None where less than `least_history_s` is known, or less than `LEAST_ROWS` of a distance.
+        """
         length = min(len(history), self.history_s // history.step_s)
         known = np.flatnonzero(~np.isnan(history.values[-length:])) + len(history) - length
         if len(known) * history.step_s < self.least_history_s:
             return None
         knots = _knots(num_steps, history.step_s)
         past = past_columns(history, known)
-        models = [self._fit_one(history, known, past, steps) for steps in knots]
+        models: list[HistGradientBoostingRegressor] = []
+        for steps in knots:
+            model = self._fit_one(history, known, past, steps)
+            if model is None:
+                return None
+            models.append(model)
         return _Fitted(self, knots, models, num_steps)
 
     def _fit_one(
         self, history: DemandSeries, known: Rows, past: Floats, steps: int
-    ) -> HistGradientBoostingRegressor:
+    ) -> HistGradientBoostingRegressor | None:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         usable = known + steps < len(history)
         usable[usable] = ~np.isnan(history.values[known[usable] + steps])
         rows = known[usable]
+        if len(rows) < LEAST_ROWS:
+            return None
         dates = calendar_columns(history, rows, steps, self.calendar)
         table = np.column_stack([past[usable], dates])
         regressor = HistGradientBoostingRegressor(

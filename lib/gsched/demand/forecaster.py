@@ -24,16 +24,21 @@ from gsched.model.times import DAY_S
 NO_METHOD = "demand.history-too-short"
 NO_VALUE = "demand.unknown-now"
 NO_ERRORS = "demand.too-few-errors"
+NOT_JUDGED = "demand.not-judged"
 WORSE = "demand.worse-than-naive"
 MADE = "demand.forecast"
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastOptions:
     """`level` is the chance with which bounds should hold, from errors of the last `errors_s`.
 
-    They are counted anew every `renew_s`, and there have to be `least_errors` of them. The method
-    is compared with its rivals at the distances `judged_s` over the last `judge_s`, and is worse
+    They are counted anew every `renew_s`, and there have to be `least_errors` of them, or as many
+    as it takes for one to lie beyond a bound. The method
+    is compared with its rivals at the distances `judged_s` (those that it looks ahead, or where it
+    looks less far than any, as far as it looks) over the last `judge_s`, and is worse
     when its mean absolute error exceeds that of the best rival by more than the share `tolerance`
     (chosen on Philly's October and November 2017).
     """
@@ -45,6 +50,16 @@ class ForecastOptions:
     judge_s: int = 14 * DAY_S
     judged_s: tuple[int, ...] = (3600, 3 * 3600, 5 * 3600)
     tolerance: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise ValueError("the chance with which bounds hold lies between 0 and 1")
+
+    @property
+    def needed_errors(self) -> int:
+        """How many errors have to be known: with fewer, no bound of them would hold so often."""
+        tail = (1 - self.level) / 2
+        return max(self.least_errors, math.ceil(1 / tail - 1 - _ROUNDING))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +129,10 @@ class DemandForecaster:
             return Outlook(None, Reason(NO_METHOD))
         bounds = self._bounds_at(place, series.step_s)
         if bounds is None:
-            return Outlook(None, Reason(NO_ERRORS, {"needed": options.least_errors}))
+            return Outlook(None, Reason(NO_ERRORS, {"needed": options.needed_errors}))
         compared = self._compared(place, series.step_s)
+        if not compared.rival and len(self.walks) > 1:
+            return Outlook(None, Reason(NOT_JUDGED))
         if compared.ratio > 1 + options.tolerance:
             return Outlook(None, Reason(WORSE, compared.told()))
         forecast = bounds.around(mean, series, row, options.level, self._method)
@@ -136,7 +153,8 @@ class DemandForecaster:
     def _compared(self, place: int, step_s: int) -> _Compared:
         """The method's mean absolute error over that of its best rival, by the latest truths."""
         columns = [s // step_s - 1 for s in self.options.judged_s]
-        columns = [each for each in columns if 0 <= each < self.walk.options.num_steps]
+        furthest = self.walk.options.num_steps - 1
+        columns = [each for each in columns if 0 <= each <= furthest] or [furthest]
         first = max(0, place + 1 - self.options.judge_s // step_s)
         seen = {n: np.abs(e[first : place + 1, columns]) for n, e in self._errors.items()}
         own = seen.pop(self._method)
@@ -175,10 +193,10 @@ class _Bounds:
     @classmethod
     def of(cls, errors: Floats, peaks: Floats, options: ForecastOptions) -> _Bounds | None:
         tail = (1 - options.level) / 2
-        below, few = _quantile(errors, tail, options.least_errors)
-        above, _ = _quantile(errors, 1 - tail, options.least_errors)
-        peak, too_few = _quantile(peaks, options.level, options.least_errors)
-        return None if few or too_few else cls(below, above, peak)
+        below, few = _quantile(-errors, 1 - tail, options.needed_errors)
+        above, _ = _quantile(errors, 1 - tail, options.needed_errors)
+        peak, too_few = _quantile(peaks, options.level, options.needed_errors)
+        return None if few or too_few else cls(-below, above, peak)
 
     def around(
         self, mean: Floats, series: DemandSeries, row: int, level: float, method: str
@@ -213,12 +231,12 @@ def _by_truth(errors: Floats) -> Floats:
 def _quantile(errors: Floats, share: float, least: int) -> tuple[Floats, bool]:
     """The error that the share of all did not exceed, with one more to come; by column.
 
-    And whether a column has fewer than `least` known errors.
+    The share is no more than ``n / (n + 1)`` where n are known. And whether a column has fewer
+    than `least` known errors.
     """
     ordered = np.sort(errors, axis=0)  # NaN last
     number = (~np.isnan(errors)).sum(axis=0)
     if not len(errors) or int(number.min()) < max(least, 1):
         return np.zeros(errors.shape[1]), True
-    place = np.ceil((number + 1) * share).astype(np.int64) - 1
-    place = np.clip(place, 0, number - 1)
+    place = np.ceil((number + 1) * share - _ROUNDING).astype(np.int64) - 1
     return ordered[place, np.arange(errors.shape[1])], False

@@ -72,6 +72,8 @@ def compare(
     """One score a distance for each walk, over the steps that begin in [since, until).
 
     Every walk is judged by the same pairs: by the steps of which all of them had told something.
+    Of `smape_pct` that is not quite so: where nothing was wanted, whoever told 0 is left out there,
+    and whoever told more is not. Walks are compared by `smape_nonzero_pct`.
     """
     found: dict[str, list[Score]] = {name: [] for name in walks}
     rows = np.arange(series.row_before(since + series.step_s), series.row_before(until) + 1)

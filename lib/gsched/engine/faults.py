@@ -1,4 +1,4 @@
-"""The named points of a round, and of a change of model, at which a test may kill the process.
+"""The named points of a round, of orders to nodes and of a change of model, for tests that kill.
 
 At each of them what lies on disk and in Slurm is a state from which the next round, or the next
 fit, recovers by itself.
@@ -28,6 +28,10 @@ class FaultPoint(enum.Enum):
     LEASE_REQUEUE_SENT = "lease-requeue-sent"
     LEASE_REQUEUED = "lease-requeued"
     LEASE_REGRANTED = "lease-regranted"
+    CES_DECIDED = "ces-decided"
+    CES_INTENT_RECORDED = "ces-intent-recorded"
+    CES_SENT = "ces-sent"
+    CES_ALL_SENT = "ces-all-sent"
     MODEL_KEPT = "model-kept"
     MODEL_RECORDED = "model-recorded"
     MODEL_IN_USE = "model-in-use"
@@ -39,7 +43,10 @@ MODEL_POINTS = tuple(p for p in FaultPoint if p.value.startswith("model-"))
 LEASE_POINTS = tuple(p for p in FaultPoint if p.value.startswith("lease-"))
 """Those between the steps of a lease; a round without leases does not come to them."""
 
-ROUND_POINTS = tuple(p for p in FaultPoint if p not in (*LEASE_POINTS, *MODEL_POINTS))
+CES_POINTS = tuple(p for p in FaultPoint if p.value.startswith("ces-"))
+"""Those between the steps of an order that puts nodes to sleep or wakes them."""
+
+ROUND_POINTS = tuple(p for p in FaultPoint if p not in (*LEASE_POINTS, *CES_POINTS, *MODEL_POINTS))
 """Those that an acting round with something to write comes to."""
 
 FaultHook = Callable[[FaultPoint], None]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-from gsched.explain.words import moment, short_time
-
-Params = Mapping[str, Any]
+from gsched.explain.params import Params, amount, at, number, span
 
 
 def order_reason(code: str, params: Params) -> str | None:
@@ -20,36 +16,8 @@ def order_reason(code: str, params: Params) -> str | None:
     return words(params) if words else None
 
 
-def _amount(params: Params, name: str) -> float | None:
-    value = params.get(name)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
-
-
-def _number(params: Params, name: str) -> str:
-    value = _amount(params, name)
-    if value is None:
-        return "?"
-    return f"{value:.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.1f}"
-
-
-def _time(params: Params, name: str) -> str:
-    value = _amount(params, name)
-    if value is None:
-        return "?"
-    return short_time(value) if value >= 0 else f"−{short_time(-value)}"
-
-
-def _moment(params: Params, name: str) -> str:
-    value = _amount(params, name)
-    try:
-        return "?" if value is None else moment(value)
-    except (OverflowError, ValueError, OSError):  # no year of the calendar
-        return "?"
-
-
 def _hours(params: Params, name: str) -> str:
-    value = _amount(params, name)
+    value = amount(params, name)
     return "?" if value is None else f"{value / 3600:.1f} GPU-h"
 
 
@@ -57,43 +25,62 @@ def _of_tenant(params: Params) -> str:
     return f"account {params.get('tenant')} has received {_hours(params, 'tenant_gpu_s')}"
 
 
+def _owed(params: Params) -> str:
+    """What an account is owed by its quota, or has had before its turn."""
+    name = params.get("tenant")
+    owed_s, quota = amount(params, "owed_gpu_s"), amount(params, "quota")
+    if owed_s is None or quota is None:
+        return f"account {name} is owed ? GPU-h"
+    part = f"its quota is {100 * quota:.3g}% of the GPUs"
+    if abs(owed_s) < 180:  # 0.05 GPU-h
+        return f"account {name} has received what it was owed ({part})"
+    hours = f"{abs(owed_s) / 3600:.1f} GPU-h"
+    if owed_s > 0:
+        return f"account {name} is owed {hours} ({part})"
+    return f"account {name} has had {hours} of what others were owed ({part})"
+
+
 def _remaining_service(unit: str) -> Callable[[Params], str]:
     name = f"remaining_{unit}_time_s"
-    return lambda p: f"{_number(p, name)} {unit.upper()}-s left of what is predicted"
+    return lambda p: f"{number(p, name)} {unit.upper()}-s left of what is predicted"
 
 
 _WORDS: dict[str, Callable[[Params], str]] = {
-    "fifo.first-submit": lambda p: f"first submitted {_moment(p, 'first_submit')}",
+    "fifo.first-submit": lambda p: f"first submitted {at(p, 'first_submit')}",
     "fewest-gpus.size": lambda p: (
-        f"asks for {_number(p, 'num_gpus')} GPUs"
+        f"asks for {number(p, 'num_gpus')} GPUs"
         if "num_gpus" in p
-        else f"asks for {_number(p, 'num_cpus')} CPUs"
+        else f"asks for {number(p, 'num_cpus')} CPUs"
     ),
-    "sjf.duration": lambda p: f"runs for {_time(p, 'duration_s')}",
+    "sjf.duration": lambda p: f"runs for {span(p, 'duration_s')}",
     "srtf.remaining-time": lambda p: (
-        f"{_time(p, 'remaining_s')} left of {_time(p, 'duration_s')} of run time"
+        f"{span(p, 'remaining_s')} left of {span(p, 'duration_s')} of run time"
     ),
-    "edf.deadline": lambda p: f"deadline {_moment(p, 'deadline')}",
+    "edf.deadline": lambda p: f"deadline {at(p, 'deadline')}",
     "edf.no-deadline": lambda _: "no deadline: after all jobs that have one",
     "multifactor.points": lambda p: (
-        f"{_number(p, 'points')} points, {_number(p, 'fair_share_points')} of them for the fair "
+        f"{number(p, 'points')} points, {number(p, 'fair_share_points')} of them for the fair "
         f"share of account {p.get('tenant')}"
     ),
     "fair-tree.tenant-gpu-time": lambda p: f"{_of_tenant(p)} (older use counts less)",
     "yarn-cs.tenant-gpus": lambda p: (
-        f"account {p.get('tenant')} holds {_number(p, 'tenant_gpus')} GPUs"
+        f"account {p.get('tenant')} holds {number(p, 'tenant_gpus')} GPUs"
     ),
     "tiresias.queue": lambda p: (
-        f"in queue {_number(p, 'queue')}, having received {_hours(p, 'attained_gpu_s')}"
+        f"in queue {number(p, 'queue')}, having received {_hours(p, 'attained_gpu_s')}"
     ),
     "tiresias-l.service": lambda p: f"has received {_hours(p, 'attained_gpu_s')}",
     "themis.finish-time-ratio": lambda p: (
-        f"takes {_number(p, 'finish_time_ratio')} times as long as alone ({_time(p, 'duration_s')})"
+        f"takes {number(p, 'finish_time_ratio')} times as long as alone ({span(p, 'duration_s')})"
     ),
     "gandiva-fair.tenant-gpu-time": lambda p: (
         f"{_of_tenant(p)} (older use counts less), this job {_hours(p, 'attained_gpu_s')}"
     ),
-    "allox.duration": lambda p: f"runs for {_time(p, 'duration_s')}; {_of_tenant(p)}",
+    "ltgf.quota": lambda p: (
+        f"{_owed(p)}; this job has received {_hours(p, 'attained_gpu_s')} of the "
+        f"{_hours(p, 'entitled_gpu_s')} that were its share"
+    ),
+    "allox.duration": lambda p: f"runs for {span(p, 'duration_s')}; {_of_tenant(p)}",
     "optimus.remaining-gpu-time": _remaining_service("gpu"),
     "optimus.remaining-cpu-time": _remaining_service("cpu"),
 }

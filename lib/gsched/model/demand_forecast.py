@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,7 +15,10 @@ class DemandForecast:
     `low` and `high` bound the demand of one step, each with a chance of `level` (0 to 1) that both
     hold; `peak` bounds from above the greatest demand from the next step up to this one with that
     chance, so it never falls. `method` says what made the forecast. Raises ValueError where the
-    columns differ in length or a bound is on the wrong side.
+    columns differ in length, a bound is on the wrong side, or a mean or peak is no number.
+
+    Who asks later than `made_at` says so by `age_s`, seconds since then: the steps that have passed
+    are left out. An age below 0 (a clock that was set back) counts as 0.
     """
 
     made_at: int
@@ -34,6 +38,8 @@ class DemandForecast:
         bounds = zip(self.low, self.mean, self.high, strict=True)
         if not all(low <= mean <= high for low, mean, high in bounds):
             raise ValueError("a forecast's mean lies outside its bounds")
+        if not all(math.isfinite(each) for each in (*self.mean, *self.peak)):
+            raise ValueError("a mean or peak of a forecast is no number")
         if any(after < before for before, after in pairwise(self.peak)):
             raise ValueError("the bound of a peak so far cannot fall")
 
@@ -42,21 +48,24 @@ class DemandForecast:
         """How far ahead it looks, in seconds."""
         return self.step_s * len(self.mean)
 
-    def mean_until(self, ahead_s: float) -> float:
-        """Mean demand over the next `ahead_s` seconds (whole steps, one at least)."""
-        steps = self._steps(ahead_s)
-        return sum(self.mean[:steps]) / steps
+    def mean_until(self, ahead_s: float, age_s: float = 0) -> float:
+        """Mean demand over the next `ahead_s` seconds, to the nearest whole step, one at least."""
+        passed = min(int(max(age_s, 0) // self.step_s), len(self.mean) - 1)
+        steps = max(1, round(ahead_s / self.step_s))
+        ahead = self.mean[passed : passed + steps]
+        return sum(ahead) / len(ahead)
 
-    def peak_until(self, ahead_s: float) -> float:
-        """Upper bound of the demand in the next `ahead_s` seconds (whole steps, one at least)."""
-        return self.peak[self._steps(ahead_s) - 1]
+    def peak_until(self, ahead_s: float, age_s: float = 0) -> float:
+        """Upper bound of the demand in the next `ahead_s` seconds: of all steps that begin in them.
 
-    def covers(self, ahead_s: float) -> bool:
+        Where it does not look so far, of all there are: ask `covers` first.
+        """
+        steps = math.ceil((ahead_s + max(age_s, 0)) / self.step_s)
+        return self.peak[min(max(steps, 1), len(self.peak)) - 1]
+
+    def covers(self, ahead_s: float, age_s: float = 0) -> bool:
         """Whether it looks `ahead_s` seconds ahead."""
-        return ahead_s <= self.length_s
-
-    def _steps(self, ahead_s: float) -> int:
-        return min(max(1, round(ahead_s / self.step_s)), len(self.mean))
+        return ahead_s + max(age_s, 0) <= self.length_s
 
 
 def constant_forecast(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gsched.model.decision import Reason
-from gsched.policy.ces_choice import Spare, obstacle, to_sleep, to_wake
+from gsched.policy.ces_choice import Spare, can_wake, obstacle, to_sleep, to_wake
 from gsched.policy.ces_rule import room_of, size
 from gsched.policy.ces_state import (
     CesDecision,
@@ -47,13 +47,20 @@ class Ces:
     def decide(self, state: CesState, memory: CesMemory) -> CesDecision:
         """Which nodes of all pools to wake and to put to sleep.
 
-        The caps on changes a round hold for all pools together; pools with a shortage come first.
-        A pool of which no demand is told is left as it is.
+        The caps on changes a round hold for all pools together; nodes that are due come first, then
+        pools with a shortage. A pool of which no demand is told is left as it is.
         """
-        looks = {name: self.look(state, name) for name in sorted({n.pool for n in state.nodes})}
+        pools: dict[str, list[CesNode]] = {}
+        for node in state.nodes:
+            pools.setdefault(node.pool, []).append(node)
+        memory = memory.as_of(state.now, pools)
+        looks = {
+            name: self._look(name, pools[name], state.demands.get(name, _UNKNOWN), state.now)
+            for name in sorted(pools)
+        }
         order = sorted(looks, key=lambda name: (-_shortage(looks[name]), name))
         spare = Spare(state.nodes, state.blocks, self.settings)
-        wake: list[NodeChange] = []
+        wake = _due(state.nodes, room_of(self.settings))
         sleep: list[NodeChange] = []
         kept: dict[str, Reason] = {}
         verdicts: list[PoolVerdict] = []
@@ -62,12 +69,18 @@ class Ces:
             if name in state.demands:
                 room = _left(room_of(self.settings), len(wake), len(sleep))
                 verdict, memory = size(
-                    looks[name], self.settings, memory, state.now, room, state.wake_failures
+                    looks[name],
+                    self.settings,
+                    memory,
+                    state.now,
+                    room,
+                    state.wake_failures,
+                    state.stopped,
                 )
             verdicts.append(verdict)
-            wake += to_wake(state.nodes, name, verdict.wake, state.blocks)
+            wake += to_wake(pools[name], name, verdict.wake, state.blocks)
             chosen, others = to_sleep(
-                state.nodes, name, verdict.sleep, spare, self.settings, state.now
+                pools[name], name, verdict.sleep, spare, self.settings, state.now
             )
             sleep += chosen
             kept.update(others)
@@ -77,17 +90,23 @@ class Ces:
 
     def look(self, state: CesState, pool: str) -> PoolLook:
         """A pool of the snapshot by numbers."""
-        nodes = [n for n in state.nodes if n.pool == pool and n.exclusion is None]
-        awake = [node for node in nodes if node.power is NodePower.AWAKE]
-        idle = [node for node in awake if not node.is_running]
+        nodes = [node for node in state.nodes if node.pool == pool]
+        return self._look(pool, nodes, state.demands.get(pool, _UNKNOWN), state.now)
+
+    def _look(self, pool: str, nodes: Sequence[CesNode], demand: PoolDemand, now: int) -> PoolLook:
+        running = [node for node in nodes if node.is_running]
+        free = [node for node in nodes if not node.is_running and node.exclusion is None]
+        idle = [node for node in free if node.power is NodePower.AWAKE]
+        busy_excluded = sum(node.exclusion is not None for node in running)
         return PoolLook(
             pool=pool,
-            running=len(awake) - len(idle),
+            running=len(running) - busy_excluded,
             idle=len(idle),
-            sleepable=sum(obstacle(node, self.settings, state.now) is None for node in idle),
-            waking=_count(nodes, NodePower.WAKING),
-            asleep=_count(nodes, NodePower.ASLEEP),
-            demand=state.demands.get(pool, _UNKNOWN),
+            sleepable=sum(obstacle(node, self.settings, now) is None for node in idle),
+            waking=sum(node.power is NodePower.WAKING for node in free),
+            asleep=sum(map(can_wake, free)),
+            demand=demand,
+            busy_excluded=busy_excluded,
         )
 
     def _next(self, memory: CesMemory, now: int) -> int:
@@ -109,5 +128,11 @@ def _left(room: Room, woken: int, slept: int) -> Room:
     )
 
 
-def _count(nodes: Sequence[CesNode], power: NodePower) -> int:
-    return sum(node.power is power for node in nodes)
+def _due(nodes: Sequence[CesNode], room: Room) -> list[NodeChange]:
+    """Nodes that have to wake whatever their pools need."""
+    found = [
+        NodeChange(node.name, node.pool, node.due)
+        for node in nodes
+        if node.due is not None and node.power is NodePower.ASLEEP and node.keep is None
+    ]
+    return found[: room.wake]

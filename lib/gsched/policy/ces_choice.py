@@ -29,6 +29,9 @@ SHORT_IDLE = "ces.idle-too-short"
 BLOCK = "ces.block-of-a-pending-job"
 PARTITION = "ces.partition-keeps-idle-nodes"
 SPARE = "ces.kept-as-spare"
+PLANNED = "ces.planned-for-a-job"
+RETRY = "ces.order-failed-lately"
+RESERVED = "ces.reserved-soon"
 
 
 def obstacle(node: CesNode, settings: CesSettings, now: int) -> Reason | None:
@@ -39,9 +42,16 @@ def obstacle(node: CesNode, settings: CesSettings, now: int) -> Reason | None:
         return Reason(CHANGING, {"power": node.power.value})
     if node.is_running:
         return Reason(RUNNING)
+    if node.keep is not None:
+        return node.keep
     if node.idle_since is None or now - node.idle_since < settings.min_idle_s:
         return Reason(SHORT_IDLE, {"idle_since": node.idle_since, "min_s": settings.min_idle_s})
     return None
+
+
+def can_wake(node: CesNode) -> bool:
+    """Whether a node is asleep and CES' to wake now."""
+    return node.exclusion is None and node.power is NodePower.ASLEEP and node.keep is None
 
 
 def protected(nodes: Iterable[CesNode], blocks: Sequence[BlockNeed]) -> Mapping[str, str]:
@@ -99,17 +109,20 @@ def to_wake(
 ) -> list[NodeChange]:
     """At most `number` nodes of a pool that are asleep and can be woken."""
     own = [node for node in nodes if node.pool == pool and node.exclusion is None]
-    asleep = [node for node in own if node.power is NodePower.ASLEEP]
+    asleep = [node for node in own if can_wake(node)]
     usable = Counter(
-        node.switch for node in own if _is_free(node) or node.power is NodePower.WAKING
+        node.switch
+        for node in own
+        if _is_free(node) or (node.power is NodePower.WAKING and not node.is_running)
     )
     awake = Counter(node.switch for node in own if node.power is not NodePower.ASLEEP)
     chosen: dict[str, str] = {}
     for block in sorted(blocks, key=lambda each: (-each.num_nodes, each.job)):
         if block.pool == pool:
             left = [each for each in asleep if each.name not in chosen]
-            for name in _completing(left, usable, block.num_nodes):
-                chosen[name] = block.job
+            switch, completing = _completing(left, usable, block.num_nodes)
+            chosen.update(dict.fromkeys(completing, block.job))
+            usable[switch] -= block.num_nodes - len(completing)  # no other block's any more
 
     def place(node: CesNode) -> tuple[bool, int, str, int, str]:
         is_spare = node.name not in chosen
@@ -176,17 +189,21 @@ def _block_of(free: Sequence[CesNode], number: int) -> list[CesNode]:
     return chosen
 
 
-def _completing(asleep: Sequence[CesNode], usable: Counter[str], number: int) -> list[str]:
-    """Who has to wake so that one switch holds the block, where the fewest have to."""
+def _completing(
+    asleep: Sequence[CesNode], usable: Counter[str], number: int
+) -> tuple[str, list[str]]:
+    """The switch that holds the block when the fewest wake, and who has to: nobody where no switch
+    could hold it, or one does already.
+    """
     by_switch: dict[str, list[CesNode]] = {}
     for node in sorted(asleep, key=lambda each: (each.power_cycles, each.name)):
         by_switch.setdefault(node.switch, []).append(node)
     missing = {
-        switch: number - usable[switch]
-        for switch, group in by_switch.items()
-        if len(group) + usable[switch] >= number
+        switch: max(number - usable[switch], 0)
+        for switch in {*usable, *by_switch}
+        if len(by_switch.get(switch, ())) + usable[switch] >= number
     }
-    if not missing or min(missing.values()) <= 0:
-        return []
+    if not missing:
+        return "", []
     switch = min(missing, key=lambda each: (missing[each], each))
-    return [node.name for node in by_switch[switch][: missing[switch]]]
+    return switch, [node.name for node in by_switch.get(switch, [])[: missing[switch]]]

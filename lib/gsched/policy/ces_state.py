@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from gsched.model.decision import JsonValue, Reason
@@ -41,7 +41,8 @@ class CesNode:
     """One node. `switch` is where it hangs (rack or leaf switch, "" = not known).
 
     `is_running`: a job holds some of it. `idle_since` is when it last became idle, or woke up.
-    `power_cycles` counts how often it was woken: what wears it.
+    `power_cycles` counts how often it was woken: what wears it. `keep` says why it is left as it is
+    for now though it counts in its pool. `due` says why it has to wake now, excluded or not.
     """
 
     name: str
@@ -53,6 +54,8 @@ class CesNode:
     switch: str = ""
     power_cycles: int = 0
     exclusion: NodeExclusion | None = None
+    keep: Reason | None = None
+    due: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ class PoolDemand:
     `wanted` are the nodes that jobs wait for which could start if these were awake. `past` are the
     running nodes at the ends of the last steps (their peaks, the latest last). `why` says where
     `forecast` comes from, or why there is none. `wake_lead_s` is how long a node takes to wake.
+    `woken_by_slurm` nodes were asleep at the last look, and Slurm has given them to jobs since.
+    Excluded nodes that run jobs are in `past` and `forecast`.
     """
 
     wanted: int
@@ -70,6 +75,7 @@ class PoolDemand:
     forecast: DemandForecast | None
     why: Reason
     wake_lead_s: int = 300
+    woken_by_slurm: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +89,25 @@ class BlockNeed:
 
 @dataclass(frozen=True, slots=True)
 class CesState:
-    """The snapshot. `wake_failures` are nodes that lately did not wake when they were told to."""
+    """The snapshot. `wake_failures` are nodes that lately did not wake when they were told to.
+
+    `stopped` says why whoever switches nodes puts none to sleep any more, "" = they do.
+    """
 
     now: int
     nodes: Sequence[CesNode]
     demands: Mapping[str, PoolDemand]
     blocks: Sequence[BlockNeed] = ()
     wake_failures: int = 0
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CesSettings:
     """How CES saves.
 
-    `sigma` idle nodes stay awake (σ of the paper), `wake_sigma` are woken beyond a shortage. Nodes
+    `sigma` idle nodes stay awake (σ of the paper), `wake_sigma` are woken beyond a shortage; of the
+    pools in `spare`, the number there is both. Nodes
     are put to sleep at most every `period_s`, only when the mean demand of the last `past_window_s`
     exceeds that of now by `xi_h` nodes and that of now the mean forecast of the next
     `future_window_s` by `xi_p` (negative: it may be so much below), when the mean forecast of twice
@@ -110,9 +121,10 @@ class CesSettings:
     `max_forecast_age_s` is none. Without `needs_forecast` the
     forecast's conditions fall away: what is left is reactive sleep.
 
-    The paper has `xi_h` and `xi_p` 0, and its code `max_rise` 0. The defaults were chosen on
-    Philly's October and November 2017 (``tests/results/ces_series.json``); a cluster of another
-    size wants another `sigma` and another `max_sleep`.
+    The paper has `xi_h` and `xi_p` 0, and its code `max_rise` 0. The defaults of this class were
+    chosen on Philly's October and November 2017 (``tests/results/ces_series.json``). Those of [ces]
+    differ: they wake ahead, with a `peak_window_s` and a spare by the size of the pool, and were
+    measured beside them.
     """
 
     sigma: int = 20
@@ -137,6 +149,7 @@ class CesSettings:
     least_idle: Mapping[str, int] = field(default_factory=dict)
     """Idle nodes of a pool that never sleep, by its name."""
     least_idle_in_partition: Mapping[str, int] = field(default_factory=dict)
+    spare: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         counts = [each for each in fields(self) if each.type == "int"]
@@ -145,6 +158,14 @@ class CesSettings:
             raise ValueError(f"negative: {', '.join(negative)}")
         if not self.period_s or not self.future_window_s:
             raise ValueError("period_s and future_window_s are at least a second")
+
+    def sigma_of(self, pool: str) -> int:
+        """Idle nodes of a pool that stay awake."""
+        return self.spare.get(pool, self.sigma)
+
+    def wake_sigma_of(self, pool: str) -> int:
+        """Nodes of a pool that are woken beyond a shortage."""
+        return self.spare.get(pool, self.wake_sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +177,26 @@ class CesMemory:
     last_wake: Mapping[str, int] = field(default_factory=dict)
     last_check: Mapping[str, int] = field(default_factory=dict)
     owed: Mapping[str, int] = field(default_factory=dict)
+
+    def as_of(self, now: int, pools: Collection[str]) -> CesMemory:
+        """The same without other pools, and with no time after `now`: clocks are set back."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        only = {
+            name: {pool: value for pool, value in column.items() if pool in pools}
+            for name, column in kept.items()
+        }
+        times = {
+            name: {pool: min(at, now) for pool, at in only[name].items()}
+            for name in ("last_wake", "last_check")
+        }
+        return CesMemory(**{**only, **times})
+
+    def owing(self, unwoken: Mapping[str, int]) -> CesMemory:
+        """The same where so many nodes of pools that were to be woken have not been."""
+        if not unwoken:
+            return self
+        more = {pool: self.owed.get(pool, 0) + number for pool, number in unwoken.items()}
+        return replace(self, owed={**self.owed, **more})
 
     def to_json(self) -> dict[str, JsonValue]:
         """As JSON values."""
@@ -187,8 +228,9 @@ class Room:
 class PoolLook:
     """A pool by numbers: all that is needed to say how many. Excluded nodes do not count.
 
-    `running` nodes hold jobs, `idle` ones could take one now, `sleepable` of them have been idle
-    for long enough.
+    `running` nodes hold jobs, those that wake for one among them, `idle` ones could take one now,
+    `sleepable` of them have been idle for long enough. `waking` ones will be idle then, `asleep`
+    ones could be woken. `busy_excluded`: excluded nodes that hold jobs.
     """
 
     pool: str
@@ -198,6 +240,7 @@ class PoolLook:
     waking: int
     asleep: int
     demand: PoolDemand
+    busy_excluded: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class FormedPolicy(Policy):
         jobs = state.jobs  # ranks and reasons are about this very table
         state = replace(state, jobs=with_attained(state))
         form = self.order_form(state.jobs)
-        use, kept = tenant_use(form.tenants, state, memory)
+        form, use, kept = self.with_memory(form, state, memory)
         seen = Seen(state.jobs, form, now, form.keys_at(now, state.jobs, use), use)
         turns = _turns(state, form, now, use)
         ordered = np.array(turns.ordered, dtype=np.int64)
@@ -90,6 +90,13 @@ class FormedPolicy(Policy):
         grace_s = int(self.knob_values[GRACE.name])
         actions = lease_actions(self.name, state, form, turns, grace_s, now)
         return Decision(order, actions, reasons, kept, next_wakeup(state, form, actions, now))
+
+    def with_memory(
+        self, form: OrderForm, state: ClusterState, memory: Mapping[str, JsonValue]
+    ) -> tuple[OrderForm, FloatColumn, dict[str, JsonValue]]:
+        """The form with what memory alone can tell, the use of each tenant, and the new memory."""
+        use, kept = tenant_use(form.tenants, state, memory)
+        return form, use, kept
 
     def _can_place(self, jobs: JobTable) -> BoolColumn:
         import numpy as np

@@ -96,10 +96,26 @@ class TenantTerm:
 
 
 @dataclass(frozen=True, eq=False)
+class JobShares:
+    """That jobs come by what they have received of their share of their tenant's quota.
+
+    `quotas` is the part of a pool's GPUs that is each tenant's, by its code; None: an equal part
+    for each tenant that has active jobs there. See ``entitlement`` for the share of a job.
+    `entitled_gpu_s` is what each job has been entitled to by the moment of a snapshot; None in the
+    form of a whole trace, for which the simulator counts it.
+    """
+
+    quotas: FloatColumn | None = None
+    entitled_gpu_s: FloatColumn | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class OrderForm:
     """The keys of some jobs as functions of time; smaller first, ties by first submit.
 
-    key(t) = constant + per_executed_s · e + per_elapsed_s · min(t − first submit, elapsed_cap_s)
+    key(t) = constant + per_executed_s · min(e, executed_cap_s)
+             + per_elapsed_s · min(t − first submit, elapsed_cap_s)
+             + with `shares`, GPU-time received over entitled (0 as long as that is nothing)
 
     where e is for how many seconds the job has run by t, over all its attempts. Where
     `level_bounds_gpu_s` (rising) are given, jobs come by level first: the number of bounds that
@@ -114,6 +130,8 @@ class OrderForm:
     level_bounds_gpu_s: tuple[float, ...] = ()
     tenants: TenantTerm | None = None
     discipline: Discipline = field(default_factory=Discipline)
+    executed_cap_s: float = NEVER
+    shares: JobShares | None = None
 
     @classmethod
     def static(
@@ -136,6 +154,7 @@ class OrderForm:
             or self.per_elapsed_s.any()
             or self.level_bounds_gpu_s
             or self.tenants is not None
+            or self.shares is not None
         )
 
     @property
@@ -158,8 +177,13 @@ class OrderForm:
         import numpy as np
 
         elapsed_s = np.minimum(now - jobs.first_submit, self.elapsed_cap_s)
-        keys = self.constant + self.per_executed_s * self.executed_s(jobs)
+        executed_s = np.minimum(self.executed_s(jobs), self.executed_cap_s)
+        keys = self.constant + self.per_executed_s * executed_s
         keys = keys + self.per_elapsed_s * elapsed_s
+        if self.shares is not None and self.shares.entitled_gpu_s is not None:
+            keys = keys + part_received(
+                np.nan_to_num(jobs.attained_gpu_s), self.shares.entitled_gpu_s
+            )
         if self.tenants is not None and self.tenants.points:
             keys = keys - self.tenants.points_at(use)[jobs.tenant]
         return keys
@@ -178,6 +202,20 @@ class OrderForm:
         keys = self.keys_at(now, jobs, use)[rows]
         keys = np.where(np.isnan(keys), np.inf, keys)
         return rows[np.lexsort((jobs.tie[rows], keys, self.levels_at(jobs)[rows]))]
+
+
+PART_STEPS = 2.0**20
+"""Parts received are told apart in steps of 1 over this: sums in another order give the same."""
+
+
+def part_received(received_gpu_s: FloatColumn, entitled_gpu_s: FloatColumn) -> FloatColumn:
+    """Received over entitled, in steps; 0 where nobody is entitled to anything."""
+    import numpy as np
+
+    entitled = np.where(entitled_gpu_s > 0, entitled_gpu_s, 1.0)
+    part = np.where(entitled_gpu_s > 0, received_gpu_s / entitled, 0.0)
+    steps: FloatColumn = np.floor(part * PART_STEPS + 0.5) / PART_STEPS
+    return steps
 
 
 def filled_by_median(keys: FloatColumn) -> FloatColumn:

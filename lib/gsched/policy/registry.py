@@ -32,6 +32,7 @@ POLICIES: dict[str, str] = {
     "tiresias-l": "gsched.policy.tiresias_l:TiresiasL",
     "themis": "gsched.policy.themis:Themis",
     "gandiva-fair": "gsched.policy.gandiva_fair:GandivaFair",
+    "ltgf": "gsched.policy.ltgf:Ltgf",
     "allox": "gsched.policy.allox:Allox",
     "optimus": "gsched.policy.optimus:Optimus",
 }

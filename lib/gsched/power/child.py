@@ -29,10 +29,16 @@ class Ended:
     words: str
 
 
-def run(argv: Sequence[str], variables: Mapping[str, str], timeout_s: float) -> Ended:
+def run(
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    timeout_s: float,
+    held: Sequence[int] = (),
+) -> Ended:
     """Run a command in an environment of `variables` and little else.
 
     What it starts in the background may live on and keep the output open: its own end counts.
+    It also holds `held`, open locks, which so outlast this process where that is killed.
     Raises ConfigError when it cannot be started, TryAgainError when it takes longer than
     `timeout_s`: its process group is then killed.
     """
@@ -45,6 +51,7 @@ def run(argv: Sequence[str], variables: Mapping[str, str], timeout_s: float) -> 
             env={**_ENVIRONMENT, **variables},
             cwd="/",
             start_new_session=True,
+            pass_fds=held,
         )
     except BlockingIOError as error:
         raise UnavailableError(f"{argv[0]} cannot be started now: {error.strerror}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gsched.config.settings import PowerSettings
+from gsched.config.node_settings import PowerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import socket
 import stat
 import threading
@@ -19,13 +18,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import paramiko
+from paramiko.hostkeys import HostKeyEntry
 
 from gsched.errors import ConfigError, PermissionDeniedError, TryAgainError, UnavailableError
 from gsched.model.power import PowerBackend, Verb
+from gsched.power.known_hosts import known_hosts
 from gsched.power.limits import Limits
+from gsched.power.own_files import OwnFileError
 from gsched.secret_files import why_not_ours
 
 _MOST_BYTES = 4096
+_SSH_PORT = 22
 _READ_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # what fails is raised as well
@@ -36,7 +39,8 @@ def tell(backend: PowerBackend, verb: Verb, node: str, limits: Limits) -> None:
 
     Raises ConfigError or PermissionDeniedError for what another try would not mend (a host key that
     is unknown or another, a key that is refused, files that are not as they must be),
-    UnavailableError or TryAgainError for what it might.
+    UnavailableError or TryAgainError for what it might. Of the first, OwnFileError is for files of
+    this host's.
     """
     host = backend.host_of(node)
     key = _private_key(Path(backend.key_file))
@@ -58,7 +62,8 @@ def _connected(
 ) -> Iterator[paramiko.SSHClient]:
     client = paramiko.SSHClient()
     client.set_missing_host_key_policy(_NeverAdded(backend.known_hosts))
-    _load_hosts(client, Path(backend.known_hosts))
+    name = host if backend.port == _SSH_PORT else f"[{host}]:{backend.port}"
+    _keep_keys(client, name, Path(backend.known_hosts))
     began = time.monotonic()
     try:
         line = socket.create_connection((host, backend.port), limits.connect_s)
@@ -178,38 +183,32 @@ def _private_key(path: Path) -> paramiko.PKey:
         check_private(path)
         return paramiko.PKey.from_path(path)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        raise OwnFileError(f"{path} cannot be read: {error.strerror}") from None
     except (paramiko.SSHException, ValueError, TypeError) as error:
-        raise ConfigError(
+        raise OwnFileError(
             f"{path} is no private key that can be used: {error}",
             "it must have no passphrase: nobody is there to type it",
         ) from None
 
 
 def check_private(path: Path) -> None:
-    """Raise ConfigError for a key file that others than its owner can read, or whose it is not."""
+    """Raise OwnFileError for a key file that others than its owner can read, or whose it is not."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise ConfigError(f"{path}, which should be a private key, is no file")
+        raise OwnFileError(f"{path}, which should be a private key, is no file")
     if found.st_mode & _READ_BY_OTHERS:
-        raise ConfigError(
+        raise OwnFileError(
             f"{path} is a private key that others than its owner can use", f"chmod 600 {path}"
         )
-    if found.st_uid not in (0, os.geteuid()):
-        raise ConfigError(f"{path} belongs to another user (uid {found.st_uid})")
+    if why := why_not_ours(found):
+        raise OwnFileError(f"{path} is a private key, and {why}")
 
 
-def _load_hosts(client: paramiko.SSHClient, path: Path) -> None:
-    try:
-        if why := why_not_ours(path.stat()):
-            raise ConfigError(f"{path} decides which hosts are trusted, and {why}")
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        if any(line.lstrip().startswith("@") for line in lines):
-            raise ConfigError(
-                f"{path} has lines that begin with @ (@revoked, @cert-authority), which would not "
-                "be heeded",
-                "name a file of plain lines in power.backends",
-            )
-        client.load_system_host_keys(str(path))
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+def _keep_keys(client: paramiko.SSHClient, name: str, path: Path) -> None:
+    """Let the client know the host's own lines, and no more: paramiko compares each with each."""
+    kept = client.get_host_keys()
+    for line in known_hosts(path).lines_of(name):
+        with contextlib.suppress(paramiko.SSHException, ValueError):
+            entry = HostKeyEntry.from_line(line)
+            if entry is not None and entry.key.get_name() not in (kept.lookup(name) or {}):
+                kept.add(name, entry.key.get_name(), entry.key)

@@ -1,8 +1,9 @@
 """What Slurm has asked of each node, what came of it, and whether suspending is stopped.
 
 One file, replaced whole, in a folder of its own: a kill at any moment leaves the one before or the
-one after. Everybody may read it; it holds no secrets. Changes are made under a lock, and a node is
-worked on under a lock of its own: the kernel drops both when their process dies.
+one after. Everybody may read it; it holds no secrets. Changes are made under a lock, which the
+kernel drops when its process dies, and a node is worked on under a lock of its own, which the
+command that switches it holds as well: killed, gsched leaves it locked until that has ended.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from gsched.errors import (
     UnavailableError,
 )
 from gsched.files import give_to_owner_of_folder, read_bounded, write_atomically
-from gsched.model.power import Verb
+from gsched.model.power import VERBS, Verb
 from gsched.secret_files import mend_not_ours, why_not_ours
 
 FORMAT = 1
-MAX_FAILURES = 1000
-"""So many failures are kept, the newest."""
+MAX_FAILURES = 10_000
+"""So many failures are kept, the newest: more than a cluster has nodes."""
 MAX_ERROR_CHARS = 300
 LOCK_WAIT_S = 5.0
+KNOWN_ON_S = 3600.0
+"""A resume says no longer than this that its node is on: when Slurm asks for it again later, it has
+meanwhile asked for a suspend that nobody has written down."""
 _POLL_S = 0.02
 _MOST_BYTES = 64 * 1024**2
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
@@ -60,6 +64,9 @@ class Order:
     ended_at: float | None = None
     tries: int = 0
     error: str = ""
+    """Why it failed; of a resume that is done, why the node was not restarted before."""
+    was_done: bool = False
+    """A back-end had done it, and yet the node did not come up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +96,43 @@ class State:
     stopped: Stopped | None = None
     orders: Mapping[str, Order] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
+    counted_from: float = 0.0
+    """Failures before this, when an administrator let suspending go on, do not stop it again."""
+    cleared_at: Mapping[str, float] = field(default_factory=dict)
+    """When an administrator had the failures of a node forgotten."""
+    all_cleared_at: float = 0.0
+    """When those of all nodes were."""
 
     @property
     def failed_nodes(self) -> frozenset[str]:
         """Nodes that are left for an administrator: `gsched power clear` forgets it."""
         return frozenset(failure.node for failure in self.failures)
 
-    def may_be_on(self, node: str) -> bool:
-        """Whether the node was to go off, and is not known to have done so since."""
+    def last_cleared(self, node: str) -> float:
+        """When an administrator last had the failures of a node forgotten; 0 = never."""
+        return max(self.all_cleared_at, self.cleared_at.get(node, 0.0))
+
+    @property
+    def not_off(self) -> frozenset[str]:
+        """Nodes that were to go off last and have not, as far as is known."""
+        orders = self.orders.items()
+        return frozenset(n for n, o in orders if o.verb == "suspend" and o.outcome != "done")
+
+    def may_be_on(self, node: str, at: float) -> bool:
+        """Whether a node that Slurm takes for off may be on, for all that is known of it.
+
+        Where the last resume did not bring it up, the next one goes the other way about it.
+        """
         order = self.orders.get(node)
-        return order is not None and order.verb != "resume" and order.outcome != "done"
+        if order is None:
+            return True
+        if order.verb == "suspend":
+            return order.outcome != "done"
+        if order.was_done:
+            return order.verb == "resume"
+        if order.verb == "resume" and not order.outcome:
+            return False  # interrupted, or under way
+        return order.outcome != "done" or bool(order.error) or at - order.at > KNOWN_ON_S
 
 
 class Store:
@@ -124,7 +158,7 @@ class Store:
             raise UnavailableError(f"cannot read {self.file}: {error.strerror}") from None
         try:
             return _state(json.loads(data))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{self.file} is damaged: {error}",
                 f"mv {self.file} away; what was asked and what failed is forgotten then",
@@ -145,13 +179,14 @@ class Store:
             glanced = self._glanced = (stamp, self.read())
         return glanced[1]
 
-    def change(self, do: Callable[[State], State]) -> State:
+    def change(self, do: Callable[[State], State], wait_s: float = LOCK_WAIT_S) -> State:
         """Replace what is there by what `do` makes of it, which is returned.
 
-        Raises what `read` does; TryAgainError where another process keeps the lock for long;
-        ConfigError for a folder that others can change.
+        Raises what `read` does; TryAgainError where another process keeps the lock for longer than
+        `wait_s`; ConfigError for a folder that others can change, PermissionDeniedError for one
+        that is somebody else's.
         """
-        with _locked(self.folder / "state.lock", LOCK_WAIT_S):
+        with _locked(self.folder / "state.lock", wait_s):
             before = self.read()
             after = do(before)
             if after != before:
@@ -159,10 +194,13 @@ class Store:
         return after
 
     @contextmanager
-    def working_on(self, node: str, wait_s: float) -> Iterator[None]:
-        """Be the one that switches this node. Raises TryAgainError after `wait_s` seconds."""
-        with _locked(self.folder / "nodes" / node, wait_s):
-            yield
+    def working_on(self, node: str, wait_s: float) -> Iterator[int]:
+        """Be the one that switches this node, by a lock whose descriptor a command may hold too.
+
+        Raises TryAgainError after `wait_s` seconds.
+        """
+        with _locked(self.folder / "nodes" / node, wait_s) as fd:
+            yield fd
 
     def begin_anew(self, at: float) -> Path:
         """Put a damaged file aside and stop suspending; where the old one lies now."""
@@ -197,16 +235,33 @@ def _state(document: Mapping[str, Any]) -> State:
         stopped=None if stopped is None else _record(Stopped, stopped),
         orders={name: _record(Order, order) for name, order in document["orders"].items()},
         failures=tuple(_record(Failure, failure) for failure in document["failures"]),
+        counted_from=float(document.get("counted_from", 0.0)),
+        cleared_at={name: float(at) for name, at in document.get("cleared_at", {}).items()},
+        all_cleared_at=float(document.get("all_cleared_at", 0.0)),
     )
 
 
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "str": (str,), "Verb": (str,), "int": (int,), "bool": (bool,), "float": (int, float),
+    "float | None": (int, float, type(None)),
+}  # fmt: skip
+
+
 def _record(kind: Any, values: Mapping[str, Any]) -> Any:
-    known = {field.name for field in fields(kind)}
-    return kind(**{key: value for key, value in values.items() if key in known})
+    found: dict[str, Any] = {}
+    for known in fields(kind):
+        if known.name in values:
+            value = values[known.name]
+            if not isinstance(value, _TYPES[str(known.type)]):
+                raise ValueError(f"{known.name} is {str(value)[:40]!r}")
+            found[known.name] = value
+    if found.get("verb", VERBS[0]) not in VERBS:
+        raise ValueError(f"verb is {found['verb'][:40]!r}")
+    return kind(**found)
 
 
 @contextmanager
-def _locked(path: Path, wait_s: float) -> Iterator[None]:
+def _locked(path: Path, wait_s: float) -> Iterator[int]:
     fd = _open(path)
     try:
         give_up = time.monotonic() + wait_s
@@ -217,7 +272,10 @@ def _locked(path: Path, wait_s: float) -> Iterator[None]:
                     f"`fuser {path}` names it",
                 )
             time.sleep(_POLL_S)
-        yield
+        try:
+            yield fd
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)  # also where what a command left behind still holds it
     finally:
         os.close(fd)
 
@@ -246,7 +304,13 @@ def _open(path: Path) -> int:
     try:
         _make(path.parent)
         found = path.parent.stat()
-        if why := why_not_ours(found):
+        why = why_not_ours(found)
+        if why and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionDeniedError(
+                f"the folder {path.parent} is for root and its owner (uid {found.st_uid})",
+                "run as root, or as SlurmUser",
+            )
+        if why:
             raise ConfigError(
                 f"the folder {path.parent} cannot be trusted: {why}",
                 mend_not_ours(path.parent, found),

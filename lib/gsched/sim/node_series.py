@@ -148,10 +148,18 @@ class _Run:
         return arrived > 0
 
     def _shrink(self, nodes: int) -> None:
-        """Nodes that the cluster has no more were asleep, as far as there are such."""
-        self._asleep = min(self._asleep, nodes)
-        over = self._asleep + self._waking - nodes
-        self._asleep -= max(over, 0)
+        """Nodes that the cluster has no more were asleep as far as there are such, then waking."""
+        over = max(self._asleep + self._waking - nodes, 0)
+        asleep = min(over, self._asleep)
+        self._asleep -= asleep
+        over -= asleep
+        self._waking -= over
+        while over:  # the last ones that were woken
+            ready_at, number = self._coming.pop()
+            gone = min(over, number)
+            over -= gone
+            if number > gone:
+                self._coming.append((ready_at, number - gone))
 
     def _ask(self, now: int, ready: int, met: int, wanted: int) -> tuple[int, int]:
         idle = ready - met

@@ -30,6 +30,7 @@ from gsched.slurm.records import (
     AccountingFilter,
     FreeText,
     JobDetail,
+    NodeFacts,
     PriorityRow,
     QueueListing,
     QueueRow,
@@ -87,6 +88,18 @@ class SlurmClient(Protocol):
 
     def nodes(self) -> tuple[NodeView, ...]:
         """All nodes."""
+        ...
+
+    def node_facts(self) -> tuple[NodeFacts, ...]:
+        """All nodes with what is known of their power, by one short question."""
+        ...
+
+    def switches(self) -> Mapping[str, str]:
+        """The leaf switch of each node, {} where Slurm has no topology."""
+        ...
+
+    def pinned_jobs(self) -> frozenset[int]:
+        """Raw ids of the waiting jobs that name nodes which they must have."""
         ...
 
     def partitions(self) -> tuple[PartitionView, ...]:
@@ -244,6 +257,20 @@ class CommandClient:
     def nodes(self) -> tuple[NodeView, ...]:
         """See SlurmClient."""
         return parse_config.parse_nodes(self._output("scontrol", "-a", "-d", "-o", "show", "node"))
+
+    def node_facts(self) -> tuple[NodeFacts, ...]:
+        """See SlurmClient."""
+        text = self._output("scontrol", "-a", "-o", "show", "node")
+        return parse_config.parse_node_facts(text)
+
+    def switches(self) -> Mapping[str, str]:
+        """See SlurmClient. Slurm fails where there is no topology."""
+        answer = self._run("scontrol", "show", "topology")
+        return parse_config.parse_topology(answer.stdout) if not answer.status else {}
+
+    def pinned_jobs(self) -> frozenset[int]:
+        """See SlurmClient."""
+        return self._listings.pinned_jobs()
 
     def partitions(self) -> tuple[PartitionView, ...]:
         """See SlurmClient."""

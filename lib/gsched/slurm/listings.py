@@ -59,6 +59,13 @@ class Listings:
             return ()
         return parse_queue.parse_queue(answer.check().stdout, separator).rows
 
+    def pinned_jobs(self) -> frozenset[int]:
+        """See ``CommandClient.pinned_jobs``."""
+        separator = new_separator()
+        form = parse_queue.squeue_format(parse_queue.PINNED_FIELDS, separator)
+        answer = self._run("squeue", "-h", "-a", "--local", "--states=PENDING", "-O", form)
+        return parse_queue.parse_pinned(answer.check().stdout, separator)
+
     def free_text(self, raw_ids: Sequence[int]) -> Mapping[int, FreeText]:
         """See ``SlurmClient.free_text``."""
         if not raw_ids:

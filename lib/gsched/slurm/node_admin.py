@@ -30,10 +30,13 @@ _JOB_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class NodeCondition:
-    """A node's flags (``drain``, ``powered_down``) and why it is drained or down, "" = not said."""
+    """A node's flags (``drain``, ``powered_down``), why it is drained or down ("" = not said), and
+    its base state (``idle``, ``down``).
+    """
 
     flags: frozenset[str]
     reason: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class NodeAdmin:
         text = self._run("scontrol", "-a", "-o", "show", "node").check().stdout
         reasons = parse_config.parse_node_reasons(text)
         return {
-            node.name: NodeCondition(frozenset(node.flags), reasons.get(node.name, ""))
+            node.name: NodeCondition(frozenset(node.flags), reasons.get(node.name, ""), node.state)
             for node in parse_config.parse_nodes(text)
         }
 

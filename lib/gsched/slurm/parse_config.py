@@ -22,7 +22,7 @@ from gsched.model.units import (
     tres_gres,
 )
 from gsched.slurm.fields import parse_time
-from gsched.slurm.records import SlurmConfig
+from gsched.slurm.records import NodeFacts, SlurmConfig
 from gsched.slurm.states import parse_node_state
 
 _NEXT_KEY = re.compile(r" +(?=[A-Za-z][\w:/.]*=)")
@@ -106,6 +106,36 @@ def _allocated_gpus(tres: str) -> int:
 @lru_cache(maxsize=1024)
 def _bytes(memory: str) -> int:
     return parse_memory(memory).num_bytes
+
+
+def parse_node_facts(text: str) -> tuple[NodeFacts, ...]:
+    """``scontrol -o show node`` with epoch times. Raises DataError for what no node can be."""
+    return tuple(
+        NodeFacts(
+            view=_node(record),
+            boot_time=_epoch(record.get("BootTime", "")),
+            last_busy_time=_epoch(record.get("LastBusyTime", "")),
+            reason=record.get("Reason", ""),
+        )
+        for record in _records(text, "NodeName")
+    )
+
+
+def _epoch(text: str) -> int | None:
+    return (int(text) or None) if text.isdecimal() else None
+
+
+def parse_topology(text: str) -> dict[str, str]:
+    """The leaf switch of each node in ``scontrol show topology``; {} where it knows none.
+
+    Raises DataError for a node list that is none.
+    """
+    return {
+        node: record["SwitchName"]
+        for record in _records(text, "SwitchName")
+        if record.get("Level") == "0"
+        for node in expand(record.get("Nodes", ""))
+    }
 
 
 def parse_node_reasons(text: str) -> dict[str, str]:

@@ -33,11 +33,22 @@ QUEUE_FIELDS = (
 )  # fmt: skip
 TEXT_FIELDS = ("Name", "Comment")
 FREE_TEXT_FIELDS = ("JobID", *TEXT_FIELDS)
+PINNED_FIELDS = ("JobID", "ReqNodes")
 
 
 def squeue_format(fields: Sequence[str], separator: str) -> str:
     """The argument of ``squeue -O``."""
     return ",".join(f"{field}:{separator}" for field in fields)
+
+
+def parse_pinned(text: str, separator: str) -> frozenset[int]:
+    """Raw ids of the jobs of ``squeue -h -O`` with `PINNED_FIELDS` that name nodes."""
+    records = split_records(text, separator, len(PINNED_FIELDS))
+    return frozenset(
+        int(each[0])
+        for each in records
+        if len(each) == len(PINNED_FIELDS) and each[0].isdecimal() and _text(each[1]).strip()
+    )
 
 
 @dataclass(frozen=True, slots=True)

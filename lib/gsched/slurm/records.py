@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gsched.errors import DataError
+from gsched.model.cluster import NodeView
 from gsched.model.history import Reject, Tres
 from gsched.model.hostlist import expand
 from gsched.model.job import GpuOption, JobState
@@ -124,6 +125,20 @@ class FreeText:
 
     name: str
     comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node, and what is known of its power (epoch seconds, None = Slurm does not know).
+
+    `last_busy_time`: when it last ran a job, or came up. `reason` is why it is down or drained, in
+    the words of whoever did it.
+    """
+
+    view: NodeView
+    boot_time: int | None
+    last_busy_time: int | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

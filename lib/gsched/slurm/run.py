@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -30,6 +31,8 @@ _READER_SETTINGS = {
     "TZ": "UTC",
     "LC_ALL": "C.UTF-8",
 }
+
+_WAIT_MS = 1000
 
 _running: set[subprocess.Popen[bytes]] = set()
 
@@ -256,10 +259,36 @@ def passthrough(
         relay.attach(process)
         if on_stdout is not None and process.stdout is not None:
             with process.stdout as pipe:
-                for piece in iter(lambda: os.read(pipe.fileno(), 65536), b""):
+                for piece in iter(lambda: _read(pipe.fileno()), b""):
                     on_stdout(piece)
-        process.wait()
+        _await_end(process)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def _read(fd: int) -> bytes:
+    _await(fd)
+    return os.read(fd, 65536)
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):  # a kernel before 5.3, or it has ended and is waited for
+        fd = os.pidfd_open(process.pid)
+        try:
+            _await(fd)
+        finally:
+            os.close(fd)
+    process.wait()
+
+
+def _await(fd: int) -> None:
+    """Wait until there is something to read, or an end.
+
+    Python handles a signal that comes in the moment before a wait only after it: so each is short.
+    """
+    ready = select.poll()
+    ready.register(fd, select.POLLIN)
+    while not ready.poll(_WAIT_MS):
+        pass
 
 
 class _Relay:

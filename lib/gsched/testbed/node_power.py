@@ -31,7 +31,13 @@ def suspend(layout: Layout, nodes: list[str]) -> None:
 
 
 def resume(layout: Layout, nodes: list[str]) -> int:
-    """Start a slurmd for each node; the highest exit status."""
+    """Start a slurmd for each node, in the next second; the highest exit status.
+
+    Slurm takes a node for booted when its boot is not older than the call, in whole seconds, and
+    slurmd -b may count one second too many: a node that boots at once would now and then be
+    ignored until ResumeTimeout.
+    """
+    time.sleep(1.0 - time.time() % 1.0)
     # Slurm calls with an empty environment
     daemon_environment = processes.daemon_environment(layout, environment.search_path())
     starting = [

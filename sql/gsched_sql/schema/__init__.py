@@ -51,6 +51,15 @@ from gsched_sql.schema.jobs import (
     usage_days,
     users,
 )
+from gsched_sql.schema.power import (
+    node_orders,
+    node_pools,
+    pool_counts,
+    power_jobs,
+    power_memory,
+    power_spans,
+    wake_delays,
+)
 
 __all__ = [
     "REVISION",
@@ -75,9 +84,15 @@ __all__ = [
     "node_events",
     "node_list_members",
     "node_lists",
+    "node_orders",
+    "node_pools",
     "nodes",
     "partitions",
     "policy_memory",
+    "pool_counts",
+    "power_jobs",
+    "power_memory",
+    "power_spans",
     "prediction_quantiles",
     "predictions",
     "prune_marks",
@@ -94,7 +109,8 @@ __all__ = [
     "tres_lists",
     "usage_days",
     "users",
+    "wake_delays",
 ]
 
-REVISION = "0005"
+REVISION = "0006"
 """The alembic revision that these tables are."""

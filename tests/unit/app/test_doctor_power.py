@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from support.paper_site import PaperSite
 
+from gsched.app.doctor import Walk, power_files
 from gsched.app.doctor.power import wake_times
-from gsched.config.settings import PowerSettings
+from gsched.config.loader import load
+from gsched.config.node_settings import PowerSettings
 from gsched.power import records
 from gsched.power.state import Order, State, Store
 from gsched.slurm.parse_config import parse_node_starts
@@ -69,6 +71,32 @@ def state(do: Callable[[State], State]) -> Change:
 def failures(*names: str) -> Change:
     bad = dict.fromkeys(names, "no")
     return state(lambda s: records.not_awake(s, bad, PowerSettings(), 1e9))
+
+
+def slurm_is_games(site: PaperSite) -> None:
+    """Who may not look into a test's folder, as its owner may."""
+    site.folder.chmod(0o700)
+    conf(SlurmUser="games(5)")(site)
+
+
+def script(interpreter: str) -> Change:
+    def change(site: PaperSite) -> None:
+        (site.folder / "program").write_text(f"#!{interpreter} -u\n")
+
+    return change
+
+
+def drained(reason: str) -> Change:
+    def change(site: PaperSite) -> None:
+        lines = site.path("nodes").read_text().splitlines()
+        lines[1] = (
+            f"{lines[1].partition(' Reason=')[0]} Reason={reason} [slurm@2026-11-01T00:00:00]"
+        )
+        assert "NodeName=gn02 " in lines[1]
+        assert "State=IDLE+DRAIN " in lines[1]
+        site.write("nodes", "\n".join([*lines, ""]))
+
+    return change
 
 
 def slept(site: PaperSite) -> None:
@@ -138,6 +166,14 @@ def test_a_sound_site_has_no_finding(site: PaperSite) -> None:
          file("hosts", 0o644)),
         ("power-file", "warn", tables(TABLE.replace("/bin/true", "/no/where")),
          "/no/where cannot be executed", tables(TABLE)),
+        ("power-file", "warn", lambda s: (ssh(s), slurm_is_games(s))[1],
+         "hosts cannot be read by games: ", conf(SlurmUser="root(0)")),
+        ("power-config", "warn", slurm_is_games, "gsched.toml: cannot be read by games",
+         conf(SlurmUser="root(0)")),
+        ("power-program", "warn", script("/no/where/python"),
+         "program: it is run by /no/where/python, and /no: no such file", script("/bin/sh")),
+        ("power-lost-order", "warn", drained("POWER_DOWN_ASAP"),
+         "lost on the way, and used no more: gn02 → `scontrol update nodename=gn02", drained("x")),
         ("power-folder-absent", "warn", lambda s: (s.state / "power").rmdir(), "install -d",
          lambda s: (s.state / "power").mkdir(mode=0o755)),
         ("power-folder-writable", "warn", lambda s: (s.state / "power").chmod(0o777),
@@ -145,6 +181,9 @@ def test_a_sound_site_has_no_finding(site: PaperSite) -> None:
          lambda s: (s.state / "power").chmod(0o755)),
         ("power-folder-owner", "warn", lambda s: os.chown(s.state / "power", 5, -1),
          "Slurm runs its programs as root", lambda s: os.chown(s.state / "power", 0, -1)),
+        ("power-two-heads", "warn", lambda s: s.write("config", s.path("config").read_text()
+            + "SlurmctldHost[1]        = other(10.0.0.2)\n"), "2 hosts",
+         lambda s: s.write("config", s.path("config").read_text().replace("Host[1]", "Addr"))),
         ("power-state", "warn", lambda s: (s.state / "power/state.json").write_text("{"),
          "damaged",
          lambda s: (s.state / "power/state.json").unlink()),
@@ -186,3 +225,21 @@ def test_a_slurmd_that_was_started_for_another_reason_is_no_wake() -> None:
     }
     starts = {"a": 1030, "b": 990, "c": 1030, "d": 1000 + 3 * 3600}
     assert wake_times(State(orders=orders), starts) == {"a": 30.0}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_what_is_closed_to_who_asks_is_no_fault_of_the_files(site: PaperSite) -> None:
+    ssh(site)
+    site.examine()
+    environ = {**site.environ, "GSCHED_CONFIG": str(site.folder / "gsched.toml")}
+    walk = Walk(load(environ), environ)
+    assert walk.config.get("SlurmUser") == "root(0)"
+    site.folder.chmod(0o700)
+    os.seteuid(65534)
+    try:
+        (finding,) = power_files.check(walk)
+    finally:
+        os.seteuid(0)
+    assert (finding.level, finding.code) == ("note", "power-unseen")
+    assert finding.mend == "run `gsched doctor` as root"
+    assert [found.code for found in power_files.check(walk)] == ["power-back-ends"]

@@ -13,6 +13,7 @@ from gsched.app.why import Why, explain_job
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.model.cluster import ReservationView
+from gsched.model.job import JobState
 from gsched.slurm.parse_limits import NodeDemand
 from gsched.slurm.records import PriorityRow, SlurmConfig
 
@@ -135,3 +136,23 @@ def test_a_reservation_that_comes_too_soon_is_named(settings, slurm, monkeypatch
     answer = explain_job(settings, "9")
     assert "maint" not in answer.lines[0].words
     assert what(answer)["what to do"] == "it starts by itself when they can be had again"
+
+
+def test_a_job_whose_nodes_wake_from_sleep_is_told_so(settings, slurm, monkeypatch):
+    has_nodes = {
+        "state": JobState.RUNNING, "state_text": "CONFIGURING", "reason": "", "start_time": 1003,
+        "node_list": "n[1-2]",
+    }  # fmt: skip
+    slurm.rows = (row(9, **has_nodes),)
+    assert explain_job(settings, "9").lines[0].words == "9 does not wait: it is CONFIGURING"
+    asleep = replace(node("n2"), flags=("powering_up",))
+    monkeypatch.setattr(slurm, "nodes", lambda: (node("n1"), asleep, replace(asleep, name="n3")))
+    conf = {"ClusterName": "alpha", "ResumeTimeout": "600 sec"}
+    monkeypatch.setattr(slurm, "config", lambda: SlurmConfig(conf))
+    answer = explain_job(settings, "9")
+    words = "9 has its nodes, and waits for n2 to wake from sleep: it is CONFIGURING"
+    assert answer.lines[0].words == words
+    assert what(answer)["begins"].startswith("once it is up; ")
+    assert "within 10:00 (ResumeTimeout)" in what(answer)["begins"]
+    assert "started" not in what(answer)
+    assert what(answer)["has them since"] == "waited 3 s"

@@ -237,6 +237,7 @@ def test_the_example_file_shows_every_key_with_its_default(tmp_path):
     tables = {"database": {}, "slurm": {}, "predict": {}, "submit": {}, "phases": {}}
     tables |= {"daemon": {"knobs": {}, "policy_scope": {}}, "helper": {}, "forecast": {}}
     tables |= {"heartbeat": {}, "jobscript": {}, "power": {}}
+    tables |= {"ces": {"least_idle": {}}, "energy": {}}
     assert tomllib.loads(text) == tables
     shown = re.sub(r"^#(\w+ = )", r"\1", text, flags=re.MULTILINE)
     path = tmp_path / "gsched.toml"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pwd
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,10 +12,17 @@ from typing import Any
 
 import pytest
 
-from gsched.config.settings import HelperSettings
+from gsched.config.node_settings import HelperSettings
 from gsched.daemon.helper import MAX_NODES, MAX_TEXT_CHARS, VERBS, Helper, check_settings
+from gsched.daemon.helper_client import UNTIL, clock
 from gsched.daemon.unix_server import Asker
-from gsched.errors import ConfigError, DataError, PermissionDeniedError, UsageError
+from gsched.errors import (
+    ConfigError,
+    DataError,
+    PermissionDeniedError,
+    TryAgainError,
+    UsageError,
+)
 from gsched.model.hostlist import expand
 from gsched.slurm.node_admin import NodeAdmin
 from gsched.slurm.run import Completed
@@ -116,7 +125,7 @@ def test_root_and_the_named_user_may_ask_and_nobody_else(helper: Helper) -> None
         ({"nodes": "gn01"}, "no such verb"),
         ({"verb": "resume", "nodes": ["gn01"]}, "no host list"),
         ({"verb": "resume", "nodes": ""}, "no host list"),
-        ({"verb": "resume", "nodes": "gn01," * 300}, "no host list of at most"),
+        ({"verb": "resume", "nodes": "gn01," * 3000}, "no host list of at most"),
         ({"verb": "resume", "nodes": "gn[0001-1025]"}, "more than 1024 nodes"),
         ({"verb": "resume", "nodes": "gn01 state=down"}, "no node can have"),
         ({"verb": "resume", "nodes": "-gn01"}, "no node can have"),
@@ -184,6 +193,14 @@ def test_as_many_nodes_as_are_allowed_at_a_time(slurm: Slurm) -> None:
     assert len(slurm.changes) == 1
 
 
+def test_as_many_nodes_without_any_order(slurm: Slurm) -> None:
+    names = expand(f"node[1000-{1000 + 2 * MAX_NODES}]")[: 2 * MAX_NODES : 2]
+    many = Helper(replace(SETTINGS, nodes=("node[1000-9999]",)), NodeAdmin(20, runner=slurm))
+    slurm.nodes = dict.fromkeys(names, ("IDLE", ""))
+    assert asked(many, "power-down", nodes=",".join(names))["done"] == names
+    assert len(names) == MAX_NODES
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -201,7 +218,7 @@ def test_settings_that_do_not_fit(settings: dict[str, Any], why: str) -> None:
 # -- nodes --------------------------------------------------------------------------------------
 
 
-OURS, ANOTHERS = "gsched: fan 3", "by hand"
+OURS, ANOTHERS, LOST = "gsched: fan 3", "by hand", "POWER_DOWN_ASAP"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +237,28 @@ OURS, ANOTHERS = "gsched: fan 3", "by hand"
         ("power-down", "IDLE+POWERED_DOWN", "", "already"),
         ("power-down", "IDLE+POWERING_DOWN", "", "already"),
         ("power-down", "MIXED+POWER_DOWN", "", "already"),
+        ("power-down", "MIXED", "", "failed"),
+        ("power-down", "ALLOCATED", "", "failed"),
+        ("power-down", "IDLE+COMPLETING", "", "failed"),
+        ("power-down", "COMPLETING", "", "failed"),
+        ("resume", "IDLE+DRAIN", LOST, "failed"),
+        ("power-down", "IDLE+DRAIN", ANOTHERS, "failed"),
+        ("power-down", "MIXED+DRAIN", OURS, "failed"),
+        ("power-down", "IDLE+DRAIN", "", "failed"),
+        ("power-down", "IDLE+DRAIN", LOST, "done"),
+        ("power-down", "IDLE+DRAIN+POWER_DOWN", LOST, "already"),
+        ("power-down", "DOWN", ANOTHERS, "failed"),
+        ("power-down", "IDLE+FAIL", ANOTHERS, "failed"),
+        ("power-down", "IDLE+MAINTENANCE", "", "failed"),
+        ("power-down", "IDLE+POWERING_UP", "", "failed"),
+        ("power-down", "IDLE+POWER_UP", "", "failed"),
         ("power-up", "IDLE", "", "already"),
+        ("power-up", "MIXED+NOT_RESPONDING+POWERING_UP", "", "already"),
+        ("power-up", "DOWN", ANOTHERS, "failed"),
+        ("power-up", "DOWN+POWERED_DOWN", ANOTHERS, "done"),
+        ("power-up", "IDLE*", "", "failed"),
+        ("power-up", "IDLE+DRAIN", LOST, "failed"),
+        ("power-up", "IDLE+DRAIN", ANOTHERS, "already"),
         ("power-up", "IDLE+POWERED_DOWN", "", "done"),
         ("power-up", "IDLE+POWERING_DOWN", "", "failed"),
         ("power-up", "IDLE+POWER_DOWN", "", "failed"),
@@ -307,3 +345,55 @@ def test_only_the_id_of_one_job_goes_to_scontrol(slurm: Slurm) -> None:
         with pytest.raises(UsageError):
             admin.set_admin_comment(strange, "x")
     assert slurm.changes == []
+
+
+# -- requests that nobody waits for any more ----------------------------------------------------
+
+
+def test_nothing_is_done_after_the_asker_has_given_up(helper: Helper, slurm: Slurm) -> None:
+    slurm.jobs[7] = Job()
+    for question in (
+        {"verb": "power-down", "nodes": "gn01"},
+        {"verb": "drain", "nodes": "gn01", "reason": "x"},
+        {"verb": "admin-comment", "job": "7", "text": "x"},
+    ):
+        for until in (clock() - 0.001, 0, math.nan):
+            with pytest.raises(TryAgainError, match="too late"):
+                helper.answer({**question, UNTIL: until}, BACKUP)
+        assert slurm.changes == []
+        assert helper.answer({**question, UNTIL: clock() + 60}, BACKUP)["done"]
+        slurm.changes.clear()
+    slurm.nodes.clear()  # nor is Slurm asked
+    with pytest.raises(TryAgainError, match="too late"):
+        asked(helper, "power-down", nodes="gn01", until=0)
+
+
+@pytest.mark.parametrize("until", ["9", True, [1], None])
+def test_a_time_is_a_number(helper: Helper, slurm: Slurm, until: object) -> None:
+    if until is None:
+        assert asked(helper, "power-down", nodes="gn01", until=until)["done"] == ["gn01"]
+        return
+    with pytest.raises(DataError, match="until is no number"):
+        asked(helper, "power-down", nodes="gn01", until=until)
+    assert slurm.changes == []
+
+
+def test_a_look_that_took_too_long_is_followed_by_no_order(slurm: Slurm) -> None:
+    """The asker gives up while Slurm shows its nodes."""
+    until = clock() + 0.2
+
+    def slow(argv: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> Completed:
+        while clock() <= until:
+            time.sleep(0.01)
+        return slurm(argv, stdin=stdin, timeout_s=timeout_s)
+
+    helper = Helper(SETTINGS, NodeAdmin(20, runner=slow))
+    with pytest.raises(TryAgainError, match="too late"):
+        asked(helper, "power-down", nodes="gn01", until=until)
+    assert slurm.changes == []
+
+
+@pytest.mark.parametrize("nodes", ["gn*", "gn?1"])
+def test_a_pattern_names_no_node(nodes: str) -> None:
+    with pytest.raises(ConfigError, match="which no node can be called"):
+        Helper(replace(SETTINGS, nodes=(nodes,)), NodeAdmin(20, runner=Slurm()))

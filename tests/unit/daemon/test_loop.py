@@ -18,7 +18,7 @@ from gsched.daemon import loop as loop_module
 from gsched.daemon.gate import Mode
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.loop import ReplacedError
+from gsched.daemon.loop import NoForesight, ReplacedError
 from gsched.daemon.wishes import Reloaded
 from gsched.engine.round import RoundResult
 from gsched.errors import (
@@ -30,6 +30,7 @@ from gsched.errors import (
 )
 from gsched.model.job import Capability, Exclusion, JobKey
 from gsched.sim.backend import SimBackend
+from gsched.slurm.records import SlurmConfig
 
 
 @pytest.fixture
@@ -432,3 +433,20 @@ def test_a_reload_that_a_round_keeps_waiting_is_put_off(observer: Daemon) -> Non
     with pytest.raises(TryAgainError, match="in the middle of a round"):
         observer.wishes.reload_and_wait(0.01)
     assert observer.wishes.wants_reload is True
+
+
+def test_a_fault_of_the_forecasts_does_not_end_the_rounds(acting: Daemon, caplog) -> None:
+    class Faulty(NoForesight):
+        fault: Exception = OSError("broken pipe")
+
+        def after_round(self, result: RoundResult, config: SlurmConfig) -> None:
+            raise self.fault
+
+    foresight = Faulty()
+    acting.loop.parts = replace(acting.loop.parts, foresight=foresight)
+    acting.run(3)
+    assert acting.kept_rounds == 3
+    assert caplog.text.count("forecasts: a fault of gsched") == 1
+    foresight.fault = UnavailableError("the journal does not answer")
+    with pytest.raises(UnavailableError):
+        acting.loop.once()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.demand import A_DAY, another_future, daily
+from support.statistical import Arima, Ets
 
 from gsched.demand.boosted import BoostedChange, Trees
 from gsched.demand.calendar import CALENDAR, Calendar
@@ -12,7 +13,6 @@ from gsched.demand.features import PAST, calendar_columns, past_columns
 from gsched.demand.forecaster import DemandForecaster, ForecastOptions
 from gsched.demand.methods import Method
 from gsched.demand.naive import LastValue, SeasonalNaive
-from gsched.demand.statistical import Arima, Ets
 from gsched.demand.walk import WalkOptions, walk_forward
 
 BOOSTED = BoostedChange(Calendar(country="US"), Trees(number=8, rows_a_leaf=20))

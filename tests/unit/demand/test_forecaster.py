@@ -138,6 +138,14 @@ def test_a_forecast_tells_means_and_peaks_of_whole_steps():
     assert told.peak == (3, 9, 9, 9)
     assert [told.mean_until(s) for s in (1, 3600, 7200, 14400, 99999)] == [3, 3, 6, 4.5, 4.5]
     assert [told.peak_until(s) for s in (3600, 10800)] == [3, 9]
+    assert [told.peak_until(s) for s in (1, 3601, 7200, 7201, 99999)] == [3, 9, 9, 9, 9]
+    late = known_forecast([3, 9, 1, 11], MONDAY, STEP_S, "oracle")
+    assert [late.peak_until(10800, age) for age in (-5, 0, 1, 99999)] == [9, 9, 11, 11]
+    assert [late.mean_until(7200, age) for age in (-5, 0, 3599, 3600, 10800, 99999)] == [
+        6, 6, 6, 5, 11, 11,
+    ]  # fmt: skip
+    assert told.covers(14400, -5)
+    assert not told.covers(14400, 1)
     assert told.covers(14400)
     assert not told.covers(14401)
     assert constant_forecast(4, MONDAY, STEP_S, 3, "last").mean == (4, 4, 4)
@@ -152,6 +160,10 @@ def test_a_forecast_tells_means_and_peaks_of_whole_steps():
         {"high": (1.0, 1.0)},
         {"peak": (4.0, 3.0)},
         {"step_s": 0},
+        {"peak": (3.0, float("nan"))},
+        {"peak": (float("nan"),) * 2},
+        {"peak": (3.0, float("inf"))},
+        {"mean": (2.0, float("nan"))},
     ],
 )
 def test_a_forecast_that_contradicts_itself_is_refused(wrong):

@@ -65,3 +65,42 @@ def test_sums_are_those_of_looking_at_every_second(jobs):
         for step in range(5)
     ]
     assert demand_of_jobs(uses, MINUTES, "GPUs").values.tolist() == wanted
+
+
+def test_a_short_job_within_a_long_one_does_not_free_its_node():
+    uses = [Use(0, 240, 1, nodes=("n1",)), Use(60, 90, 1, nodes=("n1",))]
+    assert busy_nodes(uses, MINUTES).values.tolist() == [1, 1, 1, 1, 0]
+
+
+def test_a_job_that_runs_still_holds_its_nodes_to_the_end():
+    uses = [Use(130, None, 2, nodes=("n1", "n2")), Use(200, None, 3)]
+    assert busy_nodes(uses, MINUTES).values.tolist() == [0, 0, 2, 5, 5]
+
+
+def test_what_is_no_amount_takes_nothing_away():
+    uses = [Use(0, 300, 4), Use(0, 300, -3), Use(250, 50, 2)]
+    assert demand_of_jobs(uses, MINUTES, "GPUs").values.tolist() == [4] * 5
+
+
+names = st.lists(st.sampled_from(["n1", "n2", "n3"]), max_size=3, unique=True)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-50, 350), st.none() | st.integers(-20, 200), names), max_size=10
+    )
+)
+def test_busy_nodes_are_those_of_looking_at_every_second(jobs):
+    uses = [
+        Use(start, None if length is None else start + length, len(held) or 2, nodes=tuple(held))
+        for start, length, held in jobs
+    ]
+
+    def busy(second: int) -> int:
+        now = [use for use in uses if use.start <= second < (300 if use.end is None else use.end)]
+        return len({name for use in now for name in use.nodes}) + 2 * sum(
+            not use.nodes for use in now
+        )
+
+    wanted = [max(map(busy, range(60 * step, 60 * step + 60))) for step in range(5)]
+    assert busy_nodes(uses, MINUTES).values.tolist() == wanted

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.demand import A_DAY, MONDAY, STEP_S, daily, random_walk
+from support.statistical import Arima, Ets
 
 from gsched.demand.boosted import BoostedChange, Trees
 from gsched.demand.naive import WEEK_S, LastValue, SeasonalNaive
 from gsched.demand.scores import compare, score
 from gsched.demand.series import DemandSeries
-from gsched.demand.statistical import Arima, Ets
 from gsched.demand.walk import WalkOptions, truth_after, walk_forward
 
 OPTIONS = WalkOptions(num_steps=6)

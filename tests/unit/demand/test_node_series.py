@@ -48,6 +48,11 @@ def test_other_columns_zones_and_steps():
     assert told.total.values.tolist() == [64]
 
 
+def test_an_offset_in_the_file_goes_before_the_zone():
+    row = "time,active,total\n2020-05-01T08:00:00+02:00,1,2\n"
+    assert read(row, zone=ZoneInfo("Asia/Shanghai")).busy.start == 1_588_312_800
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -80,6 +80,23 @@ from gsched.explain.words import moment
             "account lab has received 2.0 GPU-h (older use counts less), this job 1.0 GPU-h",
         ),
         (
+            "ltgf.quota",
+            {
+                "tenant": "lab2",
+                "owed_gpu_s": 41 * 3600.0,
+                "quota": 0.125,
+                "attained_gpu_s": 3600.0,
+                "entitled_gpu_s": 7200.0,
+            },
+            "account lab2 is owed 41.0 GPU-h (its quota is 12.5% of the GPUs); this job has "
+            "received 1.0 GPU-h of the 2.0 GPU-h that were its share",
+        ),
+        (  # whoever has written the file
+            "ltgf.quota",
+            {"tenant": "lab2", "owed_gpu_s": "much", "entitled_gpu_s": None},
+            "account lab2 is owed ? GPU-h; this job has received ? of the ? that were its share",
+        ),
+        (
             "allox.duration",
             {"tenant": "lab", "tenant_gpu_s": 7200.0, "duration_s": 60.0},
             "runs for 1:00; account lab has received 2.0 GPU-h",

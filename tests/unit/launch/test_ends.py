@@ -175,9 +175,14 @@ def test_one_that_is_not_done_is_though_the_script_ends_well(tmp_path, slurm):
     assert (run.end()[0], done(tmp_path)) == (0, ["requeue 7"])
 
 
+UNTIL_GO = (
+    "trap 'echo TERM >>$F' TERM\necho ready >>$F\nuntil [ -e $F.go ]; do sleep 0.1 & wait; done"
+)
+"""dash loses a signal that comes while it starts a program in the foreground: hence ``& wait``."""
+
+
 def test_one_that_was_cancelled_meanwhile_does_not_come_back(tmp_path, slurm):
-    body = "trap 'echo TERM >>$F' TERM\necho ready >>$F\nuntil [ -e $F.go ]; do sleep 0.1; done"
-    body += "\nexit 143"
+    body = UNTIL_GO + "\nexit 143"
     run = notified(tmp_path, slurm(), "--at-timeout", "1", body=body, wanted=("ready", "TERM"))
     slurm(state="COMPLETING", end_in_s=0)
     run.notes.with_name("notes.go").touch()
@@ -191,10 +196,9 @@ def test_a_job_that_may_not_be_requeued_says_so(tmp_path, slurm):
 
 
 def test_a_training_that_does_not_end_is_requeued_before_the_limit(tmp_path, slurm):
-    body = "trap 'echo TERM >>$F' TERM\necho ready >>$F\nuntil [ -e $F.go ]; do sleep 0.1; done"
     environ = slurm(end_in_s=11)
     end = int((tmp_path / "slurm" / "job").read_text().split()[1])
-    run = notified(tmp_path, environ, "--at-timeout", "1", body=body, wanted=("ready", "TERM"))
+    run = notified(tmp_path, environ, "--at-timeout", "1", body=UNTIL_GO, wanted=("ready", "TERM"))
     wait_for(lambda: done(tmp_path) == ["requeue 7"], "the requeue")
     assert int((tmp_path / "slurm" / "did_at").read_text()) < end - 4
     run.notes.with_name("notes.go").touch()

@@ -239,3 +239,49 @@ def _holds(free, number: int) -> bool:
     """Whether a switch has so many free nodes of pool a."""
     counts = Counter(each.switch for each in free if each.pool == "a")
     return max(counts.values(), default=0) >= number
+
+
+def test_a_node_that_wakes_for_a_job_runs_and_is_nobody_elses():
+    nodes = [
+        node("a1", power=WAKING, is_running=True),
+        node("a2", power=NodePower.FALLING, is_running=True),
+        node("a3", power=WAKING),
+        node("a4", power=ASLEEP),
+    ]
+    seen = Ces(SETTINGS).look(CesState(NOW, nodes, {}), "gpu")
+    assert (seen.running, seen.waking, seen.idle, seen.asleep) == (2, 1, 0, 1)
+    assert names(decide(nodes, {"gpu": demand(2, wanted=2)}).wake) == ["a4"]
+
+
+def test_excluded_nodes_with_jobs_are_told_apart():
+    other = node("a2", is_running=True, exclusion=NodeExclusion.SITE)
+    nodes = [node("a1", is_running=True), other]
+    seen = Ces(SETTINGS).look(CesState(NOW, nodes, {}), "gpu")
+    assert (seen.running, seen.busy_excluded) == (1, 1)
+
+
+def test_a_node_that_is_kept_counts_and_is_left_as_it_is():
+    why = Reason(choice.PLANNED)
+    nodes = [node("a1", keep=why), node("a2"), node("b1", power=ASLEEP, keep=why)]
+    told = decide(nodes, {"gpu": demand(0)}, replace(SETTINGS, sigma=0))
+    assert (names(told.sleep), told.kept["a1"]) == (["a2"], why)
+    assert Ces(SETTINGS).look(CesState(NOW, nodes, {}), "gpu").asleep == 0
+    assert not decide(nodes, {"gpu": demand(0, wanted=3)}).wake
+
+
+def test_a_node_that_is_due_wakes_whatever_its_pool_needs():
+    why = Reason(choice.RESERVED, {"reservation": "course"})
+    held = {"power": ASLEEP, "exclusion": NodeExclusion.RESERVED, "due": why}
+    nodes = [node(f"a{i}", **held) for i in range(3)]
+    told = decide(nodes, {"gpu": demand(0)})
+    assert [(change.node, change.reason) for change in told.wake] == [
+        ("a0", why), ("a1", why), ("a2", why)
+    ]  # fmt: skip
+    assert len(decide(nodes, {"gpu": demand(0)}, replace(SETTINGS, max_wake=2)).wake) == 2
+    assert not decide([node("a0", **held | {"power": WAKING})], {"gpu": demand(0)}).wake
+
+
+def test_a_stop_is_told_of_every_pool():
+    told = decide([node("a1"), node("a2")], {"gpu": demand(0)}, stopped="5 failures")
+    assert not told.sleep
+    assert told.verdicts[0].reason.code == "ces.suspending-stopped"

@@ -161,8 +161,8 @@ def test_a_large_wake_up_is_staggered_and_then_goes_on():
 
 def test_what_is_owed_is_forgotten_when_nobody_wants_it_any_more():
     policy = Ces(replace(SETTINGS, max_wake=5))
-    verdict, _ = policy.size(look(), CesMemory(owed={"gpu": 8}), NOW)
-    assert verdict.wake == 0
+    verdict, memory = policy.size(look(), CesMemory(owed={"gpu": 8, "cpu": 2}), NOW)
+    assert (verdict.wake, memory.owed) == (0, {"cpu": 2})
 
 
 def test_a_cap_on_sleep_leaves_the_rest_for_the_next_round():
@@ -227,3 +227,65 @@ def test_whatever_is_seen_no_verdict_breaks_the_rules(
 def test_a_kept_memory_that_is_none_is_refused(wrong):
     with pytest.raises(ValueError, match="kept memory"):
         CesMemory.from_json(wrong)
+
+
+def woken(number: int, **facts) -> PoolLook:
+    seen = look(**facts)
+    return replace(seen, demand=replace(seen.demand, woken_by_slurm=number))
+
+
+def test_nodes_that_slurm_woke_for_jobs_are_a_shortage_and_the_spare_follows():
+    verdict, memory = Ces(SETTINGS).size(woken(3, idle=0, waking=0), CesMemory(), NOW)
+    assert (verdict.wake, verdict.sleep, verdict.reason.code) == (7, 0, rule.ARRIVAL)
+    assert verdict.reason.params["woken_by_slurm"] == 3
+    assert memory.last_wake == {"gpu": NOW}
+    assert asked(woken(3, idle=5, waking=0)).wake == 2
+    assert asked(woken(3, idle=5, waking=1)).wake == 1
+    verdict, memory = Ces(SETTINGS).size(woken(1), CesMemory(), NOW)  # the spare is there
+    assert (verdict.wake, verdict.sleep, memory.last_wake) == (0, 0, {"gpu": NOW})
+
+
+def test_the_spare_of_a_pool_goes_before_the_common_one():
+    settings = replace(SETTINGS, spare={"gpu": 2})
+    assert asked(look(), settings).sleep == 28
+    assert asked(look(wanted=40, waking=4), settings).wake == 6 + 2
+    assert asked(look(), replace(SETTINGS, spare={"cpu": 2})).sleep == 25
+
+
+def test_jobs_on_excluded_nodes_are_in_the_demand_and_nowhere_else():
+    # 50 run, and 10 more on nodes that are left alone: history and forecast count 60
+    seen = replace(
+        look(past=(60.0,) * 7, forecast=forecast(*[60.0] * 24)), busy_excluded=10
+    )  # fmt: skip
+    assert asked(seen).sleep == asked(look()).sleep == 25
+    bound = constant_forecast(65.0, NOW, STEP_S, 24, "x")
+    ahead = replace(look(idle=0, forecast=bound), busy_excluded=10)
+    assert asked(ahead, replace(SETTINGS, wakes_ahead=True)).wake == 5
+
+
+def test_nothing_sleeps_where_nobody_would_switch_it_off():
+    room = rule.room_of(SETTINGS)
+    verdict, memory = rule.size(look(), SETTINGS, CesMemory(), NOW, room, stopped="broken")
+    assert (verdict.sleep, verdict.reason) == (0, Reason(rule.STOPPED, {"why": "broken"}))
+    stopped = rule.size(look(wanted=31), SETTINGS, memory, NOW, room, stopped="broken")
+    assert stopped[0].wake == 8
+
+
+def test_wake_ups_that_came_to_nothing_are_owed_until_they_are_not_needed():
+    policy = Ces(replace(SETTINGS, stagger_s=60))
+    memory = CesMemory(last_wake={"gpu": NOW}).owing({"gpu": 2})
+    assert memory.owed == {"gpu": 2}
+    assert memory.owing({"gpu": 1, "cpu": 4}).owed == {"gpu": 3, "cpu": 4}
+    waiting, kept = policy.size(look(idle=3), memory, NOW + 59)
+    assert (waiting.wake, kept.owed) == (0, {"gpu": 2})
+    verdict, after = policy.size(look(idle=3), memory, NOW + 60)
+    assert (verdict.wake, verdict.reason.code, after.owed) == (2, rule.STAGGERED, {})
+    _, after = policy.size(look(idle=30), memory, NOW + 60)
+    assert after.owed == {}
+
+
+def test_memory_of_a_clock_that_was_ahead_and_of_pools_that_are_gone():
+    memory = CesMemory(
+        last_wake={"gpu": NOW + 99, "old": 1}, last_check={"gpu": NOW - 5}, owed={"old": 3}
+    )
+    assert memory.as_of(NOW, {"gpu"}) == CesMemory({"gpu": NOW}, {"gpu": NOW - 5}, {})

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gsched.config.node_settings import PowerSettings
 from gsched.config.power import parse_backends
-from gsched.config.settings import PowerSettings
+from gsched.power.guard import Guard
 from gsched.power.orders import Call, Result
 from gsched.power.state import State, Store
 
@@ -36,8 +37,8 @@ class PowerSite:
         """What is run for a node between the lines of the log."""
         (self.folder / name).write_text(script + "\n")
 
-    def call(self, verb: str, *names: str) -> Result:
-        return Call(self.settings, self.store).carry_out(verb, names)
+    def call(self, verb: str, *names: str, guard: Guard | None = None) -> Result:
+        return Call(self.settings, self.store, guard).carry_out(verb, names)
 
     def log(self) -> list[str]:
         path = self.folder / "log"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.ssh_host import SshHost, running
 
-from gsched.config.settings import PowerSettings
+from gsched.config.node_settings import PowerSettings
 from gsched.model.power import PowerBackends
 from gsched.power.orders import Call
 from gsched.power.state import Store
@@ -55,7 +55,10 @@ def test_a_call_ends_at_its_limit_with_hosts_that_nobody_has_come_to(host: SshHo
     with silent(HANGING, host.port):
         result = call(host, HANGING, parallel=1, suspend_limit_s=1.2)
     assert set(result.failed) == set(HANGING)
-    assert "no answer within the time limit" in result.failed[HANGING[-1]]
+    assert result.failed[HANGING[-1]].startswith("not tried: ")  # and so not the node's fault
+    failed = Store(host.folder / "state").read().failed_nodes
+    assert HANGING[0] in failed
+    assert HANGING[-1] not in failed
 
 
 def test_a_host_that_is_refused_is_not_tried_again(host: SshHost):
@@ -64,3 +67,13 @@ def test_a_host_that_is_refused_is_not_tried_again(host: SshHost):
     (failure,) = Store(host.folder / "state").read().failures
     assert failure.tries == 1
     assert host.asked() == []
+
+
+def test_a_fault_of_our_own_files_is_no_failure_of_a_node(host: SshHost):
+    host.key.chmod(0o640)
+    result = call(host, [GOOD, *HANGING], stop_after=1)
+    assert set(result.failed) == {GOOD, *HANGING}
+    state = Store(host.folder / "state").read()
+    assert (state.failures, state.stopped) == ((), None)
+    host.key.chmod(0o600)
+    assert call(host, [GOOD]).done == [GOOD]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -13,10 +14,12 @@ from pathlib import Path
 
 import paramiko
 import pytest
+from paramiko.hostkeys import HostKeyEntry, HostKeys
 from support.ssh_host import SshHost, make_key, running
 
 from gsched.errors import ConfigError, PermissionDeniedError, TryAgainError, UnavailableError
 from gsched.power.limits import Limits
+from gsched.power.own_files import OwnFileError
 from gsched.power.ssh import tell
 from gsched.testbed.wait import wait_for
 
@@ -95,6 +98,45 @@ def test_files_that_are_not_kept_well_are_not_used(host: SshHost, spoil, says: s
     with pytest.raises(ConfigError, match=says):
         tell(host.backend(), "suspend", NODE, LIMITS)
     assert host.asked() == []
+
+
+def test_what_is_wrong_with_our_own_files_is_no_fault_of_the_node(host: SshHost) -> None:
+    host.key.chmod(0o640)
+    with pytest.raises(OwnFileError):
+        tell(host.backend(), "suspend", NODE, LIMITS)
+    host.key.chmod(0o600)
+    host.known_hosts.write_text("")  # this one says nothing of the others
+    with pytest.raises(ConfigError) as caught:
+        tell(host.backend(), "suspend", NODE, LIMITS)
+    assert not isinstance(caught.value, OwnFileError)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may use another's key")
+def test_root_can_use_slurm_users_key(host: SshHost) -> None:
+    os.chown(host.key, pwd.getpwnam("games").pw_uid, -1)
+    tell(host.backend(), "suspend", NODE, LIMITS)
+    assert host.asked() == ["suspend"]
+
+
+def test_a_host_among_thousands_costs_no_more_than_its_own_lines(
+    host: SshHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, key_type, key = host.known_hosts.read_text().split()
+    others = [f"gn{number:05d},10.0.0.{number} {key_type} {key}\n" for number in range(5000)]
+    hashed = HostKeys.hash_host(names)
+    host.known_hosts.write_text("# a note\n\n" + "".join(others) + f"{hashed} {key_type} {key}\n")
+    read: list[str] = []
+    plain = HostKeyEntry.from_line
+
+    def from_line(line: str, number: int | None = None) -> HostKeyEntry | None:
+        read.append(line)
+        return plain(line, number)
+
+    monkeypatch.setattr(HostKeyEntry, "from_line", from_line)
+    for _ in range(3):
+        tell(host.backend(), "suspend", NODE, LIMITS)
+    assert host.asked() == ["suspend"] * 3
+    assert read == [f"{hashed} {key_type} {key}"] * 3
 
 
 def test_a_key_with_a_passphrase_is_refused(host: SshHost) -> None:
@@ -224,3 +266,19 @@ def test_the_nodes_own_program_does_what_it_may_and_nothing_else(
         "--no-block poweroff",
         "--no-block reboot",
     ]
+
+
+@pytest.mark.parametrize("pgrep", [None, "exit 2", "exit 3"])
+def test_a_node_that_cannot_tell_whether_a_job_runs_stays_on(
+    tmp_path: Path, pgrep: str | None
+) -> None:
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ntouch {tmp_path}/done\n")
+    if pgrep is not None:
+        (tmp_path / "pgrep").write_text(f"#!/bin/sh\n{pgrep}\n")
+    for tool in tmp_path.iterdir():
+        tool.chmod(0o755)
+    environ = {"PATH": str(tmp_path), "SSH_ORIGINAL_COMMAND": "suspend"}
+    ended = subprocess.run(("/bin/sh", str(PROGRAM)), env=environ, capture_output=True, text=True)
+    assert ended.returncode == 69
+    assert "cannot tell whether a job runs" in ended.stderr
+    assert not (tmp_path / "done").exists()

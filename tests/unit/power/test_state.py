@@ -8,11 +8,12 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from gsched.errors import ConfigError, DataError, UnavailableError
+from gsched.errors import ConfigError, DataError, PermissionDeniedError, UnavailableError
 from gsched.power import records
 from gsched.power.state import MAX_FAILURES, State, Store, is_node_name
 from gsched.testbed.wait import wait_for
@@ -20,7 +21,7 @@ from gsched.testbed.wait import wait_for
 WRITER = """
 import sys, time
 from pathlib import Path
-from gsched.config.settings import PowerSettings
+from gsched.config.node_settings import PowerSettings
 from gsched.power import records
 from gsched.power.state import Store
 store, names = Store(Path(sys.argv[1])), [f"gn{n}" for n in range(200)]
@@ -121,8 +122,102 @@ def test_clear_forgets_what_is_named(site):
     assert records.cleared(stopped, None) == State()
 
 
+def test_it_is_kept_when_failures_were_cleared(site):
+    state = records.not_awake(State(), {"a": "no", "b": "no"}, site.settings, 1.0)
+    state = records.cleared(state, {"a", "gone"}, {"gone"}, at=5.0)
+    site.store.change(lambda _: state)
+    assert [site.state.last_cleared(node) for node in ("a", "b", "gone")] == [5.0, 0.0, 0.0]
+    assert records.cleared(state, {"a"}, {"a"}, at=6.0).last_cleared("a") == 0.0
+    site.store.change(lambda known: records.cleared(known, None, at=7.0))
+    assert [site.state.last_cleared(node) for node in ("a", "b")] == [7.0, 7.0]
+    document = json.loads(site.store.file.read_text())
+    for key in ("cleared_at", "all_cleared_at"):  # a file of an earlier gsched
+        del document[key]
+    site.store.file.write_text(json.dumps(document))
+    assert site.state == State()
+
+
+def test_of_many_nodes_the_last_cleared_are_kept():
+    state = State()
+    for number in range(3):
+        names = {f"gn{number}-{i}" for i in range(MAX_FAILURES // 2)}
+        state = records.cleared(state, names, at=float(number + 1))
+    assert len(state.cleared_at) == MAX_FAILURES
+    assert set(state.cleared_at.values()) == {2.0, 3.0}
+
+
 @pytest.mark.parametrize(
     "name", ["", "..", "-x", "a/b", "a b", "gn01\n", "ä", "$(x)", "a" * 300, ".hidden"]
 )
 def test_what_is_no_nodes_name_reaches_no_file_and_no_word(name: str):
     assert not is_node_name(name)
+
+
+@pytest.mark.parametrize(
+    ("what", "key", "value"),
+    [
+        ("failures", "at", None), ("failures", "at", "1"), ("failures", "node", 3),
+        ("orders", "tries", None), ("orders", "verb", "explode"), ("orders", "verb", 1),
+        ("orders", "error", ["x"]), ("orders", "ended_at", "x"),
+    ],
+)  # fmt: skip
+def test_a_state_of_other_types_is_damaged(site, what, key, value):
+    site.set(tries=1)
+    site.node("gn01", "exit 3")
+    site.call("suspend", "gn01")
+    document = json.loads(site.store.file.read_text())
+    entry = document[what][0] if what == "failures" else document[what]["gn01"]
+    entry[key] = value
+    site.store.file.write_text(json.dumps(document))
+    with pytest.raises(DataError, match=f"is damaged: {key} is"):
+        site.store.read()
+    assert site.call("resume", "gn01").failed  # tried all the same
+
+
+def test_a_state_without_end_is_damaged(tmp_path: Path):
+    store = Store(tmp_path)
+    store.file.write_text("[" * 200_000)
+    with pytest.raises(DataError, match="is damaged"):
+        store.read()
+
+
+def test_clear_forgets_what_has_failed_and_what_is_no_node_any_more(site):
+    site.set(tries=1)
+    site.node("gn01", "exit 3")
+    site.call("suspend", "gn01", "gn02", "gn03", "gn04")
+    state = records.cleared(site.state, {"gn01", "gn02", "gn03"}, ["gn03", "gn04"])
+    assert set(state.orders) == {"gn02", "gn04"}
+    assert records.cleared(site.state, None).orders == site.state.orders
+
+
+def test_suspending_goes_on_and_broken_nodes_are_still_left(site):
+    bad = dict.fromkeys("abcde", "no")
+    state = records.not_awake(State(), bad, site.settings, 1.0)
+    assert state.stopped
+    site.store.change(lambda _: records.going_on(state, 2.0))
+    state = records.not_awake(site.state, {"f": "no"}, site.settings, 3.0)
+    assert state.stopped is None
+    assert records.why_refused(state, "a")
+    assert records.not_awake(state, dict.fromkeys("ghij", "no"), site.settings, 4.0).stopped
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="it needs root to be others")
+def test_to_an_ordinary_user_the_folder_is_closed_without_advice_to_open_it():
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        os.chown(folder, 5, 60)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionDeniedError, match="for root and its owner") as caught:
+                Store(Path(folder)).change(lambda state: state)
+        finally:
+            os.seteuid(0)
+    assert "chown" not in (caught.value.hint or "")
+
+
+def test_a_state_of_another_format_is_not_read(site):
+    site.call("suspend", "gn01")
+    document = json.loads(site.store.file.read_text())
+    site.store.file.write_text(json.dumps({**document, "format": 2}))
+    with pytest.raises(DataError, match="it has the format 2, not 1"):
+        site.store.read()

@@ -14,8 +14,10 @@ from gsched.model.job import UNLIMITED_S, GpuOption, JobState
 from gsched.slurm.fields import new_separator, split_records
 from gsched.slurm.parse_queue import (
     FREE_TEXT_FIELDS,
+    PINNED_FIELDS,
     QUEUE_FIELDS,
     parse_free_text,
+    parse_pinned,
     parse_queue,
     squeue_format,
 )
@@ -352,3 +354,10 @@ def test_names_and_comments_in_the_same_call(recorded, separator):
         FreeText("", 'a "comment"'),
     ]
     assert list(both.texts) == [row.raw_id for row in both.rows]
+
+
+def test_jobs_that_name_nodes():
+    assert len(PINNED_FIELDS) == 2
+    text = printed(("7", ""), ("8", "gn[01-02]"), ("9", "(null)"), ("10", " "), ("x", "gn01"))
+    assert parse_pinned(text, SEPARATOR) == {8}
+    assert parse_pinned("", SEPARATOR) == frozenset()

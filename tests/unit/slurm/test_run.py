@@ -234,10 +234,14 @@ def test_passing_on_to_a_missing_program():
         passthrough(["no-such-sbatch"], {"PATH": "/bin"})
 
 
+WAITS = "trap 'kill $!; echo got; exit 7' {}; sleep 1000 >/dev/null 2>&1 & echo ready; wait"
+"""Ends by a signal. dash loses one that comes while it starts a program: here it starts none."""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signals_reach_the_command_and_gsched_waits_for_it(number):
     name = number.name.removeprefix("SIG")
-    script = f"trap 'echo got; exit 7' {name}; echo ready; while :; do sleep 0.05; done"
+    script = WAITS.format(name)
     code = f"{PASS}sys.exit(passthrough(['sh', '-c', {script!r}], os.environ))"
     with ended(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -246,6 +250,39 @@ def test_signals_reach_the_command_and_gsched_waits_for_it(number):
         process.send_signal(number)
         out, _ = process.communicate(timeout=60)
     assert (out, process.returncode) == ("got\n", 7)
+
+
+@pytest.mark.parametrize("on_stdout", ["None", "lambda b: os.write(1, b)"])
+def test_a_signal_that_interrupts_no_wait_is_handed_on_all_the_same(on_stdout):
+    """As one that comes in the moment before a wait: here another thread takes it."""
+    script = WAITS.format("TERM")
+    code = (
+        "import os, signal, subprocess, sys, threading\n"
+        "from gsched.slurm.run import passthrough\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "real = subprocess.Popen\n"
+        "def masked(*args, **options):\n"
+        "    process = real(*args, **options)\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+        "    return process\n"
+        "subprocess.Popen = masked\n"
+        f"sys.exit(passthrough(['sh', '-c', {script!r}], os.environ, {on_stdout}))"
+    )
+    with ended(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        wait_for(lambda: is_blocked(process.pid, signal.SIGTERM), "the signal to be masked")
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("got\n", 7)
+
+
+def is_blocked(pid, number):
+    """Whether the main thread of a process takes a signal no more."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
 
 
 def test_signals_that_the_caller_ignores_stay_ignored():

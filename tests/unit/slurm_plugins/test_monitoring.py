@@ -15,14 +15,20 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from support.rounds import JOBS, backend_with, runner_for
 
+from gsched.daemon.ces_facts import CesFacts
+from gsched.daemon.demand_facts import DemandFacts
 from gsched.daemon.forecast_child import ChildState
 from gsched.daemon.forecast_facts import ForecastFacts, Record
 from gsched.daemon.gate import Mode
 from gsched.daemon.metrics import Metrics
+from gsched.daemon.metrics_ces import STATES
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.model_facts import ModelFacts
+from gsched.model.decision import JsonValue
 from gsched.model.job import Capability, Exclusion, PredictionKind
 from gsched.model.jobtable import JobTable
+from gsched.model.journal import ChangeState
+from gsched.model.node_power import NodeVerb
 from gsched.model.prediction_truth import PredictionTruth
 from gsched.predict.drift import CONTENDERS, Gap, Judgement
 
@@ -34,11 +40,12 @@ MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 VALUES = {
     "mode": {mode.value for mode in Mode},
     "outcome": {"succeeded"},
-    "state": {"rejected", "pending"},
+    "state": {"rejected", "pending", "asleep"},
     "quantile": {"0.9"},
     "estimator": set(CONTENDERS),
 }
 _EVEN = Gap(0.0, 0.1)
+POOL: JsonValue = {"pool": "cpu4@debug", **dict.fromkeys((*STATES, "wanted"), 1)}
 JUDGEMENT = Judgement(
     50, dict.fromkeys(CONTENDERS, 1.5), dict.fromkeys(CONTENDERS, 0.5), _EVEN, _EVEN, _EVEN
 )
@@ -74,6 +81,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             upkeep_failures={"ingest": 0},
             truths=(truth,),
             forecast=ForecastFacts(1, 2, 3.0, ChildState(), Record(10, 8, 60.0)),
+            ces=CesFacts(
+                {"looked_at": 1, "wake_failures": 0, "pools": [POOL]},
+                {(NodeVerb.SLEEP, ChangeState.CONFIRMED): 1},
+                DemandFacts(1, 1, 1, 0, 1.0, ChildState()),
+            ),
         )
     )
     found: dict[str, set[str]] = {}

@@ -125,7 +125,7 @@ def told_anew(sqlite_template, tmp_path_factory):
     return canonical(database)
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005"])
 def test_a_database_of_an_earlier_schema_says_the_same_as_one_told_anew(
     empty_database_url, revision, told_anew, monkeypatch
 ):
@@ -196,6 +196,7 @@ def repr_of(row):
         *(("0002", stop_at) for stop_at in (1, 10, 30, 50, 62, 68, 74, 80, 82)),
         *(("0003", stop_at) for stop_at in (1, 2, 3, 5, 6, 7, 10, 13, 14, 15)),
         *(("0004", stop_at) for stop_at in (1, 2, 3, 4)),
+        *(("0005", stop_at) for stop_at in (1, 2, 4, 6, 8, 10, 12, 14)),
     ],
 )
 def test_a_migration_that_is_interrupted_anywhere_can_be_run_again(

@@ -43,6 +43,10 @@ def test_old_jobs_go_and_their_sums_stay_on_every_engine(database_url, tmp_path)
         "rounds": 0,  # the policy's memory and job 8's change rest on it
         "spans": 1,  # not the newest one
         "fits": 1,  # nor here
+        "node_orders": 1,  # the other is not settled
+        "power_spans": 2,  # the third lasts
+        "pool_counts": 2,
+        "wake_delays": 2,
         "sample_blocks": 1,
         "texts": 0,
     }
@@ -51,6 +55,7 @@ def test_old_jobs_go_and_their_sums_stay_on_every_engine(database_url, tmp_path)
     assert scalar(database_url, "SELECT count(*) FROM jobs") == 22
     assert is_sound(database_url)
     empty = ("conflicts", "steps", "prediction_quantiles", "lease_events", "standings")
+    empty += ("power_jobs", "wake_delays")
     rows = contents(database_url, tmp_path)
     assert {name: rows[name][0] for name in empty} == dict.fromkeys(empty, 0) | {"standings": 1}
     unused = maintenance.check(database_url, NO_RULES, NOW).findings

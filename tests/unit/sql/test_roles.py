@@ -17,6 +17,15 @@ from gsched.model.decision import Reason
 from gsched.model.history import Reject, Tres
 from gsched.model.job import JobKey, Prediction, PredictionKind, Wants
 from gsched.model.journal import Change, ChangeState, RoundInfo
+from gsched.model.node_power import (
+    NodeOrder,
+    NodeVerb,
+    PoolCount,
+    PowerCause,
+    PowerPhase,
+    PowerSpan,
+    WakeDelay,
+)
 from gsched.model.past import HistoryFilter
 from gsched.model.phases import NO_RULES
 from gsched.model.user_request import UserRequest
@@ -82,6 +91,18 @@ def fill(history):
         request = UserRequest(key, user, f"token of {user}", Wants(shareable=True), 5000)
         history.request_store().capture([request])
     journal.end_round("r1", 5001, {"jobs": 2}, {"memory of": "the policy"})
+    log, pool = history.power_log(CLUSTER), "a100x8@gpu"
+    for number in (1, 2):
+        reason = Reason("ces.wake", {"job": str(number)})
+        order = NodeOrder(f"o{number}", "n1", pool, NodeVerb.WAKE, reason, 5000, 5060)
+        log.record([order], ChangeState.INTENT)
+        waking = PowerSpan(
+            f"n{number}", pool, PowerPhase.WAKING, 5000, None, PowerCause.CES, "", str(number)
+        )
+        log.keep_spans([waking])
+        log.keep_delays([WakeDelay(str(number), 1000 * number, pool, 1, 1000 * number, None)])
+    log.keep_counts([PoolCount(pool, 5000, 1, 2, 3, 4, 5, 6, 7)])
+    log.remember({"memory of": "CES"})
 
 
 @contextlib.contextmanager
@@ -156,11 +177,24 @@ def test_no_table_tells_a_reader_of_anybody_else(alice, database):
     assert told == {"nodes"}  # sinfo has them
     assert all(len(seen[table]) == 1 for table in ("users", *TEXTS)), seen
     own = ("jobs", "attempts", "predictions", "prediction_quantiles", "actions", "requests")
-    own += ("fairness_entries",)
+    own += ("fairness_entries", "wake_delays", "power_jobs")
     everything = {t: scalar(database, f"SELECT count(*) FROM {t}") for t in own}
     assert all(0 < len(seen[table]) < everything[table] for table in own)
-    for table in ("rejects", "ingest_cursors", "policy_memory", "series", "sample_blocks"):
+    hidden = ("rejects", "ingest_cursors", "policy_memory", "power_memory", "series")
+    for table in (*hidden, "sample_blocks"):
         assert seen[table] == [], table
+
+
+def test_a_reader_sees_which_nodes_sleep_and_only_own_jobs_that_waited(alice):
+    with History.open(alice) as history:
+        log = history.power_log(CLUSTER)
+        assert [d.job for d in log.delays(0, 9000)] == ["1"]
+        jobs = [(e.order.order_id, e.order.reason.params["job"]) for e in log.orders(0, 9000)]
+        assert jobs == [("o1", "1"), ("o2", "")]
+        assert [(s.node, s.job) for s in log.open_spans()] == [("n1", "1"), ("n2", "")]
+        assert [count.total for count in log.counts(0, 9000)] == [15]
+        assert log.memory() == {}
+        assert not history.sees_all_rows()
 
 
 def test_a_readers_own_condition_that_can_tell_never_meets_other_rows(server, alice):

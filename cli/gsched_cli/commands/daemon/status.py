@@ -31,7 +31,7 @@ def status(as_json: bool) -> None:
     median factor). `forecast` tells of the forecasts of when jobs will start: the newest one's
     time, of how many jobs, how often the process that makes them failed, and of the week's
     forecasts how many have met their truth (`known`) and how many of those jobs started within
-    their interval (`covered`).
+    their interval (`covered`). `ces` is what `gsched ces status` shows.
 
     \b
     Example:
@@ -42,7 +42,7 @@ def status(as_json: bool) -> None:
       running, asked, pid, mode, why, started_at, uptime_s, policy, interval_s, last_round_s,
         timings_s, summary, next_round_at, failures, problem, last_errors, fence,
         config_read_at, config_in_force, config_problem, needs_restart, listeners, model,
-        forecast, halted, cluster, model_id, last_round_as_of, query_address, query_problem
+        forecast, ces, halted, cluster, model_id, last_round_as_of, query_address, query_problem
       last_errors[]: at, message
     """
     from gsched.app.daemon_views import daemon_status
@@ -76,6 +76,8 @@ def _texts(name: str, value: Any) -> list[str]:
         return _model_lines(value)
     if name == "forecast":
         return _forecast_lines(value)
+    if name == "ces":
+        return _ces_lines(value)
     if isinstance(value, list):
         return [", ".join(map(str, value))]
     if isinstance(value, dict):
@@ -108,4 +110,13 @@ def _forecast_lines(told: dict[str, Any]) -> list[str]:
         lines.append(told["problem"])
     if told["known"]:
         lines.append(f"{told['covered']} of {told['known']} came true within their interval")
+    return lines
+
+
+def _ces_lines(told: dict[str, Any]) -> list[str]:
+    pools = told.get("pools") or []
+    asleep, nodes = (sum(pool[key] for pool in pools) for key in ("asleep", "nodes"))
+    lines = [f"{told['mode']}: {asleep} of {nodes} nodes asleep"]
+    if told.get("problem"):
+        lines.append(f"energy saving fails: {told['problem']}")
     return lines

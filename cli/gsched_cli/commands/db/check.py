@@ -23,9 +23,9 @@ def check(as_json: bool) -> int:
     """Read all of the database and tell what is not as it should be. Nothing is changed.
 
     Looked at are the file, the schema, foreign keys, that each job is what its attempts make,
-    texts and their keys, JSON, predictions, the journal, leases, samples and the sums of pruned
-    jobs. Damage makes the exit code 65; notes (impossible times, conflicts, rejects, …) do not. On
-    a server, the owner of the tables, auditors and writers can run it.
+    texts and their keys, JSON, predictions, the journal, nodes that sleep, leases, samples and the
+    sums of pruned jobs. Damage makes the exit code 65; notes (impossible times, conflicts, rejects,
+    …) do not. On a server, the owner of the tables, auditors and writers can run it.
 
     \b
     Example:

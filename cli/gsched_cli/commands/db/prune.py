@@ -35,11 +35,12 @@ def prune(
 ) -> None:
     """Delete jobs that ended long ago. What they used stays as sums by day (table usage_days).
 
-    With a job go its attempts, steps, predictions, requests, leases and journalled changes; then
-    older journal rows of no job, rounds, texts that nothing names, and samples become means of an
-    hour. Jobs that nobody has told the end of stay. The same rows are not taken in again later: a
-    job is judged by the end of its last attempt, of those that are read together or stored. On
-    PostgreSQL, texts go when the owner of the tables prunes.
+    With a job go its attempts, steps, predictions, requests, leases, delays by sleeping nodes and
+    journalled changes; then older journal rows of no job, rounds, what was kept of sleeping nodes,
+    texts that nothing names, and samples become means of an hour. Jobs that nobody has told the end
+    of stay. The same rows are not taken in again later: a job is judged by the end of its last
+    attempt, of those that are read together or stored. On PostgreSQL, texts go when the owner of
+    the tables prunes.
 
     \b
     Example:

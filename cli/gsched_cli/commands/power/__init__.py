@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gsched_cli.commands.power.clear import clear
+from gsched_cli.commands.power.restart import restart
 from gsched_cli.commands.power.resume import resume
 from gsched_cli.commands.power.resume_failed import resume_failed
 from gsched_cli.commands.power.status import status
@@ -25,8 +26,8 @@ def power() -> None:
       ResumeFailProgram=/opt/gsched/bin/gsched-resume-failed
 
     A node that fails is tried again with growing pauses, then reported and left: it is not
-    suspended again before `gsched power clear`. After power.stop_after failures no node is.
-    Resuming always goes on. The log goes to stderr, from Slurm's own calls to syslog.
+    suspended again before `gsched power clear`. When power.stop_after nodes have failed no node
+    is. Resuming always goes on. The log goes to stderr, from Slurm's own calls to syslog.
 
     \b
     Example:
@@ -34,5 +35,5 @@ def power() -> None:
     """
 
 
-for _command in (suspend, resume, resume_failed, status, clear):
+for _command in (suspend, resume, restart, resume_failed, status, clear):
     power.add_command(_command)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gsched_cli import completion as complete
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option
 from gsched_cli.output import emit_json
 
 
@@ -15,8 +15,10 @@ from gsched_cli.output import emit_json
 def resume_failed(hostlist: str, as_json: bool) -> None:
     """Write down that the nodes of HOSTLIST have not come up, as ResumeFailProgram of Slurm.
 
-    Slurm runs it when ResumeTimeout is over, and sets the nodes DOWN. They count as failures, see
-    `gsched power status`, and are not suspended again before `gsched power clear`.
+    Slurm runs it when ResumeTimeout is over, and sets the nodes DOWN (with ReturnToService=2 it
+    may give them to the next job at once). They count as failures, see `gsched power status`, and
+    are not suspended again before `gsched power clear`. The next resume goes the other way about
+    it: it restarts what a resume did not bring up, and the reverse.
 
     \b
     Example:
@@ -30,6 +32,6 @@ def resume_failed(hostlist: str, as_json: bool) -> None:
     from gsched.app.power import resume_failed as note
 
     with as_slurms_program():
-        names = note(load_settings(), hostlist)
+        names = note(hostlist)
     if as_json:
         emit_json({"nodes": names})

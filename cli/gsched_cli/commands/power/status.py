@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gsched_cli.options import json_option, load_settings
+from gsched_cli.options import json_option
 from gsched_cli.output import emit_json
 
 
@@ -29,9 +29,10 @@ def status(as_json: bool) -> None:
       nodes[]: node, verb, asked_at, outcome, ended_at, tries, error
     """
     from gsched.app.power import status_document
+    from gsched.app.power_settings import settings_of_power
     from gsched_cli.power_rows import print_status
 
-    document = status_document(load_settings())
+    document = status_document(settings_of_power())
     if as_json:
         emit_json(document)
     else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from gsched.app.doctor import (
+    ces,
     clock,
     configuration,
     database,
@@ -50,7 +51,6 @@ _OF_THE_SITE: tuple[_Check, ...] = (
     ("state-folder-unseen", "free space", state_folder.check_space),
     ("heartbeat-folder-unseen", "heartbeat folder", heartbeats.check),
     ("job-scripts-unseen", "job scripts", jobscripts.check),
-    ("power-back-ends-unseen", "power back-ends", power_files.check),
     ("power-state-unseen", "power state", power_files.check_state),
 )
 _OF_SLURM: tuple[_Check, ...] = (
@@ -60,16 +60,20 @@ _OF_SLURM: tuple[_Check, ...] = (
     ("requeue-unseen", "requeue", preemption.check_requeue),
     ("preemption-unseen", "preemption", preemption.check),
     ("power-saving-unseen", "power saving", power.check_power_saving),
+    ("power-back-ends-unseen", "power back-ends", power_files.check),
     ("power-saving-unseen", "power saving", power.check_programs),
     ("power-saving-unseen", "power saving", power.check_times),
     ("power-state-unseen", "power state", power.check_folder),
     ("power-saving-unseen", "power back-ends", power.check_nodes),
+    ("power-saving-unseen", "power saving", power.check_lost_orders),
     ("clock-unseen", "clock", clock.check_skew),
     ("history-source-unseen", "history source", history_source.check),
     ("privilege-unseen", "privilege", privilege.check),
     ("partitions-unseen", "partitions", names.check_partitions),
     ("excludes-unseen", "excludes", names.check_excludes),
     ("helper-unseen", "helper", names.check_helper),
+    ("ces-unseen", "energy saving", ces.check_settings),
+    ("ces-unseen", "energy saving", ces.check_helper),
     ("query-unreachable", "query socket", sockets.check_query),
 )
 _OF_GSCHED: tuple[_Check, ...] = (
@@ -78,6 +82,7 @@ _OF_GSCHED: tuple[_Check, ...] = (
     ("daemon-unseen", "daemon", service.check_daemon),
     ("daemon-unseen", "other daemons", service.check_others),
     ("forecasts-unseen", "forecasts", forecasts.check),
+    ("ces-unseen", "energy saving", ces.check_daemon),
     ("gate-unseen", "gate", service.check_gate),
     ("gate-unseen", "values that stand", service.check_standing),
     ("socket-unseen", "local sockets", sockets.check_local),

@@ -26,7 +26,7 @@ def check_partitions(walk: Walk) -> Iterator[Finding]:
         return
     known = {partition.name for partition in parse_partitions(walk.partitions_text)}
     for key, names in lists.items():
-        yield from _unknown("partition-unknown", f"daemon.{key}", "partition", names, known)
+        yield from unknown_names("partition-unknown", f"daemon.{key}", "partition", names, known)
     ours = known & set(settings.partitions) if settings.partitions else known
     if ours and ours <= set(settings.control_partitions):
         yield Finding(
@@ -44,11 +44,11 @@ def check_excludes(walk: Walk) -> Iterator[Finding]:
     if settings.exclude_users:
         known = {entry.pw_name for entry in pwd.getpwall()}
         names = [name for name in settings.exclude_users if not _is_user(name)]
-        yield from _unknown("user-unknown", "daemon.exclude_users", "user", names, known)
+        yield from unknown_names("user-unknown", "daemon.exclude_users", "user", names, known)
     if settings.exclude_accounts and walk.config.has_slurmdbd:
         text = walk.output("sacctmgr", "-n", "-P", "show", "account", "format=account")
         accounts = set(text.split())
-        yield from _unknown(
+        yield from unknown_names(
             "account-unknown",
             "daemon.exclude_accounts",
             "account",
@@ -72,7 +72,7 @@ def check_helper(walk: Walk) -> Iterator[Finding]:
     known = {node.name for node in parse_nodes(text)}
     unknown = [name for name in wanted if name not in known]
     names = [fold(unknown)] if unknown else []
-    yield from _unknown("node-unknown", "helper.nodes", "node", names, known)
+    yield from unknown_names("node-unknown", "helper.nodes", "node", names, known)
     if not wanted:
         yield Finding(
             "warn",
@@ -83,9 +83,10 @@ def check_helper(walk: Walk) -> Iterator[Finding]:
         )
 
 
-def _unknown(
+def unknown_names(
     code: str, key: str, what: str, names: Collection[str], known: Collection[str]
 ) -> Iterator[Finding]:
+    """A finding for each name of the setting `key` that is not among those `known`."""
     for name in names:
         if name in known:
             continue

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from gsched.app.doctor.findings import Finding, Level
+from gsched.app.doctor.slurm_user import SlurmUser, slurm_user_name, unseen
 from gsched.app.doctor.walk import Walk
 from gsched.app.user_names import user_name
 from gsched.errors import DataError, GschedError
 from gsched.model.hostlist import expand, fold
 from gsched.model.power import VERBS, Verb
+from gsched.mounts import mounts_of_this_host, own_disk_of
 from gsched.power.state import State, Store
-from gsched.slurm.parse_config import parse_node_starts, parse_nodes, parse_partitions
+from gsched.slurm.parse_config import (
+    parse_node_reasons,
+    parse_node_starts,
+    parse_nodes,
+    parse_partitions,
+)
 
 _WHAT = "power saving"
 _PROGRAMS = {"SuspendProgram": "gsched-suspend", "ResumeProgram": "gsched-resume"}
+_ALSO = {
+    "SuspendTimeout": "a node's whole shutdown must fit into it: back-ends answer when it has been "
+    "told, and one that is woken before it is off does not come back",
+    "ResumeTimeout": "a node's whole boot must fit into it",
+}
 SMALL_SUSPEND_TIME_S = 7 * 86400
 LONGEST_WAKE_S = 3600
 """A slurmd that was started later than this after a resume was started for another reason."""
+_ASAP = "POWER_DOWN_ASAP"
+_POWER_FLAGS = {"power_down", "powering_down", "powered_down"}
 WAKE_MARGIN = 0.8
 """A wake that takes more than this share of ResumeTimeout is nearly too slow."""
 
@@ -53,8 +64,9 @@ def check_power_saving(walk: Walk) -> Iterator[Finding]:
 
 
 def _wants(walk: Walk) -> bool:
-    """Whether gsched's helper may power nodes down or up."""
-    return bool({"power-down", "power-up"} & set(walk.settings.helper.verbs))
+    """Whether gsched itself powers nodes down or up, or its helper may."""
+    verbs = {"power-down", "power-up"} & set(walk.settings.helper.verbs)
+    return bool(verbs) or walk.settings.ces.mode != "off"
 
 
 def _is_used(walk: Walk) -> bool:
@@ -65,17 +77,21 @@ def check_programs(walk: Walk) -> Iterator[Finding]:
     """Whether Slurm can run what switches nodes."""
     if not _is_used(walk) or _seconds(walk, "SuspendTime") is None:
         return
-    user = _slurm_user(walk)
+    user, name = SlurmUser.of(walk), slurm_user_name(walk)
     for key, ours in _PROGRAMS.items():
         path = walk.config.get(key)
-        why = _why_not_executable(Path(path), user) if path else "it is not set"
+        try:
+            why = _why_not_run(path, user, name)
+        except PermissionError:
+            yield unseen(_WHAT, [path])
+            continue
         if why:
             yield Finding(
                 "warn",
                 "power-program",
                 _WHAT,
                 f"Slurm cannot run its {key}{f' {path}' if path else ''}: {why}",
-                f"set {key}=/PATH/{ours} in slurm.conf, a program that {user} can execute, and "
+                f"set {key}=/PATH/{ours} in slurm.conf, a program that {name} can execute, and "
                 "restart slurmctld",
             )
     if walk.settings.power.backends.tables and not walk.config.get("ResumeFailProgram"):
@@ -94,7 +110,17 @@ def check_folder(walk: Walk) -> Iterator[Finding]:
     folder = walk.settings.power_dir
     if not walk.settings.power.backends.tables or not folder.is_dir():
         return
-    user = _slurm_user(walk)
+    user = slurm_user_name(walk)
+    heads = sum(key.startswith("SlurmctldHost") for key in walk.config.values)
+    if heads > 1 and own_disk_of(str(folder), mounts_of_this_host()):
+        yield Finding(
+            "warn",
+            "power-two-heads",
+            "power state",
+            f"slurmctld may run on {heads} hosts, and {folder} is on a disk of this one: after a "
+            "failover nothing is known of failures, of a stop, and of nodes that may be on",
+            "put power.state_dir on a file system that all of them share",
+        )
     owner = user_name(folder.stat().st_uid)
     if owner != user:
         yield Finding(
@@ -107,31 +133,12 @@ def check_folder(walk: Walk) -> Iterator[Finding]:
         )
 
 
-def _slurm_user(walk: Walk) -> str:
-    return re.sub(r"\(\d+\)$", "", walk.config.get("SlurmUser"))
-
-
-def _why_not_executable(path: Path, user: str) -> str:
-    """As far as it can be seen from this host; "" where it can be executed."""
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        return f"its SlurmUser {user} is no user of this host"
-    groups = set(os.getgrouplist(user, entry.pw_gid))
-    for place in (*reversed(path.parents), path):
-        try:
-            found = place.stat()
-        except OSError as error:
-            return f"{place}: {(error.strerror or '').lower()} on this host"
-        if entry.pw_uid == 0:
-            may = found.st_mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        elif found.st_uid == entry.pw_uid:
-            may = found.st_mode & stat.S_IXUSR
-        else:
-            may = found.st_mode & (stat.S_IXGRP if found.st_gid in groups else stat.S_IXOTH)
-        if not may:
-            return f"{place} is closed to {user}"
-    return "" if path.is_file() else "it is no file"
+def _why_not_run(path: str, user: SlurmUser | None, name: str) -> str:
+    if not path:
+        return "it is not set"
+    if user is None:
+        return f"its SlurmUser {name} is no user of this host"
+    return user.why_cannot("run", Path(path))
 
 
 def check_times(walk: Walk) -> Iterator[Finding]:
@@ -151,8 +158,8 @@ def check_times(walk: Walk) -> Iterator[Finding]:
                 _WHAT,
                 f"{key} is {seconds} s, and a call of gsched's may take {limit_s:g} s: Slurm gives "
                 "the nodes up, or takes them for off, before gsched is done",
-                f"set {key}={round(limit_s) + 30} in slurm.conf, and restart slurmctld; or lower "
-                f"power.{name}",
+                f"set {key}={round(limit_s) + 30} in slurm.conf, or more ({_ALSO[key]}), and "
+                f"restart slurmctld; or lower power.{name}",
             )
     nodes_text = walk.output("scontrol", "-a", "-o", "show", "node")
     yield from _wakes(walk, nodes_text)
@@ -207,6 +214,29 @@ def _rates(walk: Walk, num_nodes: int) -> Iterator[Finding]:
                 f"set {key}=0 in slurm.conf for no limit, and restart slurmctld, where power and "
                 "cooling bear it",
             )
+
+
+def check_lost_orders(walk: Walk) -> Iterator[Finding]:
+    """Whether a slurmctld that died has left nodes drained by a power-down that it forgot."""
+    text = walk.output("scontrol", "-a", "-o", "show", "node")
+    reasons = parse_node_reasons(text)
+    lost = [
+        node.name
+        for node in parse_nodes(text)
+        if reasons.get(node.name, "").startswith(_ASAP)
+        and "drain" in node.flags
+        and not _POWER_FLAGS & set(node.flags)
+    ]
+    if lost:
+        nodes = fold(lost)
+        yield Finding(
+            "warn",
+            "power-lost-order",
+            _WHAT,
+            f"drained by a power-down that Slurm has lost on the way, and used no more: {nodes}",
+            f"`scontrol update nodename={nodes} state=power_down_asap`; once POWERED_DOWN is shown "
+            f"a job wakes them, or `scontrol update nodename={nodes} state=power_up`",
+        )
 
 
 def check_nodes(walk: Walk) -> Iterator[Finding]:

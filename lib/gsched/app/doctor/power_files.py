@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from gsched.app.doctor.findings import Finding
+from gsched.app.doctor.slurm_user import SlurmUser, slurm_user_name, unseen
 from gsched.app.doctor.walk import Walk
 from gsched.errors import GschedError
 from gsched.model.hostlist import fold
@@ -16,48 +18,93 @@ from gsched.power.state import Store
 from gsched.secret_files import mend_not_ours, why_exposed, why_not_ours
 
 _WHAT = "power back-ends"
+_OfStatus = Callable[[os.stat_result, int], str]
 _NOT_OURS_TO_SEE = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check(walk: Walk) -> Iterator[Finding]:
-    """Whether keys, hosts, passwords and programs of the back-ends are there and kept well."""
+    """Whether SlurmUser can use the keys, hosts, passwords and programs of the back-ends, and
+    gsched's configuration, and others cannot.
+    """
+    tables = walk.settings.power.backends.tables
+    user, name = SlurmUser.of(walk), slurm_user_name(walk)
+    if not tables:
+        return
+    if user is None:
+        found = f"SlurmUser {name} is no user of this host: nobody can tell here what it may read"
+        yield Finding("note", "power-unseen", _WHAT, found, "run it on slurmctld's host")
+        return
     is_sound = True
-    for number, backend in enumerate(walk.settings.power.backends.tables, 1):
-        for path, problem, mend in _problems(backend):
+    closed: list[str] = []
+    for source in walk.settings.sources:
+        if problem := _seen(closed, partial(_problem, user, str(source), _no_problem)):
             is_sound = False
-            yield Finding("warn", "power-file", _WHAT, f"table {number}: {path} {problem}", mend)
-    if is_sound and walk.settings.power.backends.tables:
-        number = len(walk.settings.power.backends.tables)
-        yield Finding("ok", "power-back-ends", _WHAT, f"{number} tables")
+            found = f"{source}: {problem}, without which nothing is switched"
+            yield Finding(
+                "warn", "power-config", _WHAT, found,
+                f"let {name} read it: chgrp it to a group of {name}'s, `chmod g+r {source}`",
+            )  # fmt: skip
+    for number, backend in enumerate(tables, 1):
+        for path, look, mend in _looks(backend, user):
+            if problem := _seen(closed, look):
+                is_sound = False
+                yield Finding(
+                    "warn", "power-file", _WHAT, f"table {number}: {path} {problem}", mend
+                )
+    if closed:
+        yield unseen(_WHAT, sorted(set(closed)))
+    elif is_sound:
+        yield Finding("ok", "power-back-ends", _WHAT, f"{len(tables)} tables")
 
 
-def _problems(backend: PowerBackend) -> Iterator[tuple[str, str, str]]:
-    files: tuple[tuple[str, Callable[[os.stat_result], str]], ...] = (
+def _looks(backend: PowerBackend, user: SlurmUser) -> Iterator[tuple[str, Callable[[], str], str]]:
+    """Each file, what says what is wrong with it, and what helps."""
+    for path, of_status in (
         (backend.key_file, _key_problem),
         (backend.known_hosts, why_not_ours),
         (backend.ca_file, why_not_ours),
         (backend.password_file, why_exposed),
-    )
-    for path, problem_of in files:
+    ):
         if path:
-            try:
-                problem = problem_of(Path(path).stat())
-            except OSError as error:
-                yield path, f"cannot be looked at: {error.strerror}", f"make {path}, or correct it"
-                continue
-            if problem:
-                yield path, f"is not kept well: {problem}", f"chmod 600 {path}, and see whose it is"
-    if backend.kind == "ssh":
-        return
-    for program in dict.fromkeys(backend.argv(verb, "node")[0] for verb in backend.verbs):
-        if not os.access(program, os.X_OK):
-            yield program, "cannot be executed", f"install {program}, or correct the table"
+            mend = (
+                f"`chown {user.name} {path}`, `chmod 600 {path}`, and see that it is as it must be"
+            )
+            yield path, partial(_problem, user, path, of_status), mend
+    if backend.kind != "ssh":
+        for program in dict.fromkeys(backend.argv(verb, "node")[0] for verb in backend.verbs):
+            mend = f"install {program}, or correct the table"
+            yield program, partial(_program_problem, user, program), mend
 
 
-def _key_problem(status: os.stat_result) -> str:
+def _seen(closed: list[str], look: Callable[[], str]) -> str:
+    """What is wrong; "" as well where this process cannot see it, which `closed` then tells."""
+    try:
+        return look()
+    except PermissionError as error:
+        closed.append(str(error.filename))
+        return ""
+
+
+def _problem(user: SlurmUser, path: str, of_status: _OfStatus) -> str:
+    if why := user.why_cannot("read", Path(path)):
+        return f"cannot be read by {user.name}: {why}"
+    problem = of_status(Path(path).stat(), user.uid)
+    return f"is not kept well: {problem}" if problem else ""
+
+
+def _program_problem(user: SlurmUser, program: str) -> str:
+    why = user.why_cannot("run", Path(program))
+    return f"cannot be executed: {why}" if why else ""
+
+
+def _key_problem(status: os.stat_result, uid: int) -> str:
     if status.st_mode & _NOT_OURS_TO_SEE:
         return "others than its owner can use the key"
-    return why_not_ours(status)
+    return why_not_ours(status, uid)
+
+
+def _no_problem(_status: os.stat_result, _uid: int) -> str:
+    return ""
 
 
 def check_state(walk: Walk) -> Iterator[Finding]:

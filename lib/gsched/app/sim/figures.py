@@ -102,7 +102,7 @@ def write_figures(folder: Path, report: SimReport) -> list[Path]:
             figure.suptitle(plot.title, fontsize=10)
         for suffix in _SUFFIXES:
             path = folder / f"{plot.name}.{suffix}"
-            write_atomically(path, _bytes(figure, suffix, transparent=False), _MODE)
+            write_atomically(path, figure_bytes(figure, suffix, transparent=False), _MODE)
             written.append(path)
     return written
 
@@ -114,7 +114,7 @@ def inline_svg(plot: Plot, report: SimReport) -> str:
 
 def svg_element(figure: Figure, name: str) -> str:
     """An <svg> element that takes colour and type of the text around it."""
-    text = _bytes(figure, "svg", transparent=True).decode()
+    text = figure_bytes(figure, "svg", transparent=True).decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, count=1, flags=re.DOTALL)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
@@ -124,7 +124,8 @@ def svg_element(figure: Figure, name: str) -> str:
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", text)
 
 
-def _bytes(figure: Figure, suffix: str, *, transparent: bool) -> bytes:
+def figure_bytes(figure: Figure, suffix: str, *, transparent: bool) -> bytes:
+    """A figure as a file (``png``, ``svg``); the same figure gives the same bytes."""
     into = io.BytesIO()
     nothing = {"Date": None, "Creator": None} if suffix == "svg" else {"Software": None}
     with mpl.rc_context(STYLE):

@@ -10,7 +10,7 @@ from gsched.sim.core.nodes import give_back, take
 from gsched.sim.core.placement import find
 from gsched.sim.core.sharing import holder_of
 from gsched.sim.core.sleeping import node_idle, node_taken
-from gsched.sim.core.state import ASLEEP, NONE, Sim
+from gsched.sim.core.state import ASLEEP, NONE, WAKING, Sim
 
 _ANY_NUMBER = 1 << 40
 
@@ -44,7 +44,9 @@ def find_for(sim: Sim, row: int) -> int:
 
 @compiled_inner
 def _find_asleep(sim: Sim, row: int) -> int:
-    """As `find`, with as few sleeping nodes as it needs, the first ones of the fastest type."""
+    """As `find`, with as few nodes that are not awake as it needs: those that wake up already, then
+    those that sleep, the first ones of the fastest type.
+    """
     job = sim.jobs[row]
     pool = np.int64(job.pool)
     places = sim.places
@@ -61,29 +63,30 @@ def _find_asleep(sim: Sim, row: int) -> int:
 
 @compiled_inner
 def _find_waking(sim: Sim, row: int, gpu_type: int) -> int:
-    """Pieces on nodes that a type accepts, with one sleeping node more at a time."""
+    """Pieces on nodes that a type accepts, with one node that is not awake more at a time."""
     job = sim.jobs[row]
     pool = np.int64(job.pool)
     places = sim.places
     first, last = places.pool[pool].first_node, places.pool[pool + 1].first_node
     for node in range(first, last):
         sim.usable[node] = places.free[node]
-    for node in range(first, last):
-        is_right = places.accepts[gpu_type + 1, places.node[node].gpu_type]
-        if sim.nodes[node].state != ASLEEP or not is_right:
-            continue
-        sim.usable[node] = places.node[node].gpus
-        pieces = fit_nodes(
-            places,
-            sim.usable,
-            pool,
-            gpu_type,
-            np.int64(job.num_gpus),
-            np.int64(job.num_nodes),
-            sim.rules[0].placement,
-        )
-        if pieces:
-            return pieces
+    for state in (WAKING, ASLEEP):
+        for node in range(first, last):
+            is_right = places.accepts[gpu_type + 1, places.node[node].gpu_type]
+            if sim.nodes[node].state != state or not is_right:
+                continue
+            sim.usable[node] = places.node[node].gpus
+            pieces = fit_nodes(
+                places,
+                sim.usable,
+                pool,
+                gpu_type,
+                np.int64(job.num_gpus),
+                np.int64(job.num_nodes),
+                sim.rules[0].placement,
+            )
+            if pieces:
+                return pieces
     return 0
 
 

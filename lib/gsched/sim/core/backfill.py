@@ -17,7 +17,8 @@ from gsched.sim.core.node_choice import fit_nodes
 from gsched.sim.core.queues import least_waiting_size
 from gsched.sim.core.reservation import limit_of, reserve, take_spare
 from gsched.sim.core.running import start_if_fits, start_on
-from gsched.sim.core.state import ASLEEP, NONE, RUNNING, Sim
+from gsched.sim.core.sleeping import is_switched_off
+from gsched.sim.core.state import NONE, RUNNING, Sim
 from gsched.sim.core.tenants import grant
 from gsched.sim.core.walk import next_job, step_over
 
@@ -122,8 +123,8 @@ def _reserve_for(sim: Sim, pool_row: int, head: int, time_s: float) -> float:
     """When `head` can start; `sim.spare` says what it leaves then."""
     places = sim.places
     for node in range(places.pool[pool_row].first_node, places.pool[pool_row + 1].first_node):
-        is_asleep = sim.nodes[node].state == ASLEEP
-        sim.spare[node] = places.node[node].gpus if is_asleep else places.free[node]
+        is_off = is_switched_off(sim.nodes[node].state)
+        sim.spare[node] = places.node[node].gpus if is_off else places.free[node]
     pool = sim.pools[pool_row]
     first = pool.first_runner
     end = first

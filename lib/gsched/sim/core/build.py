@@ -26,6 +26,7 @@ _MISFIT = {
     Misfit.BACKFILL: state.BACKFILL,
 }
 _LEAST_SHARE = 1e-9  # of a tenant to which nothing is due: its ratio is large, not infinite
+_EQUAL_PART = -1.0  # of a pool
 _SPARE_ROOM = 1024
 _ALL = 1 << 40
 
@@ -75,6 +76,7 @@ def make_sim(jobs: SimJobs, cluster: SimCluster, form: OrderForm, rules: SimRule
     sim.now["time_s"] = first_s
     sim.now["next_sample_s"] = first_s
     sim.now["open_jobs"] = len(jobs)
+    sim.now["entitled_as_of_s"] = first_s
     sim.tenants["as_of_s"] = first_s
     begin_nodes(sim, first_s)
     return sim
@@ -124,6 +126,8 @@ def _tenant_records(jobs: SimJobs, form: OrderForm) -> Records:
     shares = np.ones(count) if form.tenants is None else form.tenants.shares
     records = np.zeros(max(len(shares), 1), dtype=state.TENANT)
     records["share"] = np.maximum(shares / shares.sum(), _LEAST_SHARE) if len(shares) else 1.0
+    quotas = form.shares.quotas if form.shares is not None else None
+    records["quota"] = _EQUAL_PART if quotas is None or not len(quotas) else quotas
     return records
 
 
@@ -148,7 +152,7 @@ def _pools(
     pools["first_size"] = np.searchsorted(pool_of_size, rows)
     pools["last_size"] = np.searchsorted(pool_of_size, rows, side="right")
     pools["first_runner"] = np.cumsum(runners) - runners
-    pools["gpus_up"] = gpus
+    pools["gpus"] = pools["gpus_up"] = gpus
     pools["closes_s"] = np.inf
     return pools
 
@@ -179,6 +183,7 @@ def _jobs(
         records[name] = NONE
     records["work_left_s"] = jobs.duration_s
     records["rate"] = 1.0
+    records["entitled_gpu_s"] = -1.0
     records["start_s"] = np.nan
     records["end_s"] = np.nan
     return records
@@ -205,9 +210,11 @@ def _rules(form: OrderForm, rules: SimRules) -> Records:
         "round_s": rules.round_s,
         "starvation_bound_s": rules.starvation_bound_s,
         "backfill_depth": rules.backfill_depth or _ALL,
-        "moves": not _ages_alike(form),
+        "moves": form.shares is not None or not _ages_alike(form),
         "levels": len(form.level_bounds_gpu_s),
         "elapsed_cap_s": form.elapsed_cap_s,
+        "executed_cap_s": form.executed_cap_s,
+        "by_share": form.shares is not None,
         "tenants": 0 if term is None else len(term.shares),
         "by_allocated": term is not None and term.use is TenantUse.ALLOCATED,
         "half_life_s": np.inf if term is None else term.half_life_s,

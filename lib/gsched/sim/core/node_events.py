@@ -10,8 +10,8 @@ from gsched.sim.core.failures import seconds_to_failure
 from gsched.sim.core.nodes import restore, withdraw
 from gsched.sim.core.running import fail
 from gsched.sim.core.sharing import holder_of
-from gsched.sim.core.sleeping import doze, leave_sleep, plan_node
-from gsched.sim.core.state import DOWN, NONE, RUNNING, UP, Sim
+from gsched.sim.core.sleeping import awake_again, doze, leave_sleep, plan_node
+from gsched.sim.core.state import DOWN, NONE, RUNNING, UP, WAKING, Sim
 
 _STANDSTILL = 1000
 """So many events a node, and no job runs or comes: those that wait will never start."""
@@ -38,6 +38,8 @@ def node_event(sim: Sim, node: int, time_s: float) -> None:
         _come_back(sim, node, time_s)
     elif sim.nodes[node].next_failure_s <= time_s:
         _go_down(sim, node, time_s)
+    elif sim.nodes[node].state == WAKING:
+        awake_again(sim, node, time_s)
     else:
         doze(sim, node)
 

@@ -9,6 +9,7 @@ from gsched.sim.core.backfill import (
     start_if_not_refused,
 )
 from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
+from gsched.sim.core.entitlement import note_entitled
 from gsched.sim.core.events import set_event
 from gsched.sim.core.queues import least_waiting_size
 from gsched.sim.core.running import preempt, start_if_fits
@@ -38,6 +39,8 @@ def schedule(sim: Sim, time_s: float) -> None:
     round_s = sim.rules[0].round_s
     if sim.rules[0].by_allocated:
         note_use(sim)
+    if sim.rules[0].by_share and (round_s == 0.0 or time_s % round_s == 0.0):
+        note_entitled(sim, time_s)
     for pool_row in range(len(sim.pools)):
         pool = sim.pools[pool_row]
         if not (pool.is_dirty or (sim.rules[0].tenants and pool.waiting > 0)):

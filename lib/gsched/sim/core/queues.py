@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
+from gsched.sim.core.entitlement import part_received
 from gsched.sim.core.state import RUNNING, SAVING, STARVING, WAITING, Sim
 
 
@@ -19,8 +20,12 @@ def key_at(sim: Sim, row: int, time_s: float) -> float:
     executed_s = job.held_s
     if job.phase == RUNNING or job.phase == SAVING:
         executed_s += time_s - job.held_from_s
-    elapsed_s = min(time_s - job.submit_s, sim.rules[0].elapsed_cap_s)
-    key = job.constant + job.per_executed_s * executed_s + job.per_elapsed_s * elapsed_s
+    rules = sim.rules[0]
+    elapsed_s = min(time_s - job.submit_s, rules.elapsed_cap_s)
+    capped_s = min(executed_s, rules.executed_cap_s)
+    key = job.constant + job.per_executed_s * capped_s + job.per_elapsed_s * elapsed_s
+    if rules.by_share and job.entitled_gpu_s > 0.0:
+        key += part_received(job.num_gpus * executed_s, job.entitled_gpu_s)
     return float(key)
 
 

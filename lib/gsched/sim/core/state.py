@@ -28,6 +28,7 @@ GIVEN_UP = 6  # failed too often
 UP = 0
 DOWN = 1
 ASLEEP = 2
+WAKING = 3  # woken before a job needs it
 
 UNPLACED = 1 << 30
 """The level of jobs that have no place in the order: behind all others."""
@@ -76,6 +77,8 @@ JOB = np.dtype(
         ("attempts", "i8"),
         ("preemptions", "i8"),
         ("failures", "i8"),
+        ("entitled_gpu_s", "f8"),  # as of the last round; below 0: no round has met it yet
+        ("entitled_rate", "f8"),  # GPUs, since then
         ("own_level", "i8"),  # of one that starves: what it has when it no longer waits
         ("start_s", "f8"),
         ("end_s", "f8"),
@@ -89,6 +92,7 @@ NODE = np.dtype(
         ("failures", "i8"),
         ("idle_from_s", "f8"),
         ("ready_s", "f8"),  # until then it wakes up
+        ("wakes", "i8"),  # how often it did
         ("next_failure_s", "f8"),
     ],
     align=True,
@@ -101,8 +105,9 @@ POOL = np.dtype(
         ("first_runner", "i8"),  # its stretch of Sim.runners
         ("running", "i8"),
         ("waiting", "i8"),
+        ("gpus", "i8"),
         ("gpus_up", "i8"),  # of nodes that are not down
-        ("gpus_asleep", "i8"),
+        ("gpus_asleep", "i8"),  # of nodes that sleep or wake up: jobs can have them, later
         ("first_size", "i8"),  # its stretch of Sim.sizes
         ("last_size", "i8"),
         ("is_dirty", "i8"),  # something happened since its last pass
@@ -121,6 +126,7 @@ GROUP = np.dtype(
         ("head", "i8"),
         ("length", "i8"),
         ("running", "i8"),
+        ("active", "i8"),  # that wait or run, as of the last round
         # of the pass that goes on:
         ("use", "f8"),  # of the tenant, with what the pass has given it
         ("ratio", "f8"),  # groups of equal ratio are merged by key
@@ -146,6 +152,7 @@ SIZE = np.dtype(
 TENANT = np.dtype(
     [
         ("share", "f8"),
+        ("quota", "f8"),  # its part of each pool; below 0: an equal one
         ("received", "f8"),  # GPU-seconds as of `as_of_s`, decayed
         ("as_of_s", "f8"),
         ("gpus", "i8"),  # held now
@@ -193,6 +200,7 @@ NOW = np.dtype(
         ("segments", "i8"),
         ("samples", "i8"),
         ("passes", "i8"),
+        ("entitled_as_of_s", "f8"),  # the last round that counted what jobs are entitled to
         ("used_gpu_s", "f8"),  # GPU-seconds held since the first submission
         ("asleep_node_s", "f8"),
         ("down_node_s", "f8"),
@@ -214,6 +222,8 @@ RULES = np.dtype(
         ("starvation_bound_s", "f8"),  # 0: none
         ("backfill_depth", "i8"),  # jobs that a pass of backfill looks at
         ("elapsed_cap_s", "f8"),
+        ("executed_cap_s", "f8"),
+        ("by_share", "i8"),  # whether jobs come by what they received of their share
         ("half_life_s", "f8"),
         ("band", "f8"),
         ("points", "f8"),

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from gsched.sim.core.compiled import compiled_inner, compiled_lean
+from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.events import drop_event, first_event_s
 from gsched.sim.core.node_events import node_event, stands_still
 from gsched.sim.core.passes import schedule
 from gsched.sim.core.queues import enter, lift_starving, next_starving_s
 from gsched.sim.core.recording import pass_time, sample_until, samples_due
 from gsched.sim.core.running import job_due, preempt, requeue, set_rate, start_if_fits
+from gsched.sim.core.sleeping import put_to_sleep, sleep_from_now_on, wake_up
 from gsched.sim.core.state import Sim
 
 __all__ = [
     "advance",
     "next_event_s",
     "preempt",
+    "put_to_sleep",
     "requeue",
     "run_some",
+    "run_until",
     "schedule",
     "set_rate",
+    "sleep_from_now_on",
+    "stand_at",
     "start_if_fits",
+    "wake_up",
 ]
 
 DONE = 0
@@ -77,16 +83,46 @@ def _place_due(sim: Sim, number: int, time_s: float) -> None:
 @compiled_lean
 def run_some(sim: Sim, most: int) -> int:
     """Let up to `most` moments pass. Returns DONE, MORE or FULL."""
-    startable = len(sim.runners)
     for _ in range(most):
         time_s = next_event_s(sim)
         if sim.now[0].open_jobs == 0 or time_s == float("inf"):
             return DONE
-        if sim.now[0].samples + samples_due(sim, time_s) + 2 > len(sim.samples):
+        if not _pass_moment(sim, time_s):
             return FULL
-        if sim.now[0].segments + startable > len(sim.segments):
-            return FULL
-        sample_until(sim, time_s)
-        advance(sim, time_s)
-        schedule(sim, time_s)
     return MORE
+
+
+@compiled_lean
+def run_until(sim: Sim, until_s: float) -> int:
+    """Let all moments up to `until_s` pass. Returns DONE, MORE (later ones are left) or FULL."""
+    while True:
+        time_s = next_event_s(sim)
+        if sim.now[0].open_jobs == 0 or time_s == float("inf"):
+            return DONE
+        if time_s > until_s:
+            return MORE
+        if not _pass_moment(sim, time_s):
+            return FULL
+
+
+@compiled_lean
+def stand_at(sim: Sim, time_s: float) -> bool:
+    """Go to a time before the next event; False where there is no room for the samples."""
+    if sim.now[0].samples + samples_due(sim, time_s) + 2 > len(sim.samples):
+        return False
+    sample_until(sim, time_s)
+    pass_time(sim, time_s)
+    return True
+
+
+@compiled_inline
+def _pass_moment(sim: Sim, time_s: float) -> bool:
+    """Do what is due then, and start what can; False where there is no room to record it."""
+    if sim.now[0].samples + samples_due(sim, time_s) + 2 > len(sim.samples):
+        return False
+    if sim.now[0].segments + len(sim.runners) > len(sim.segments):
+        return False
+    sample_until(sim, time_s)
+    advance(sim, time_s)
+    schedule(sim, time_s)
+    return True

@@ -1,4 +1,4 @@
-"""Forecasts by the classical models of statsmodels: exponential smoothing and ARIMA.
+"""Forecasts by the classical models of statsmodels: exponential smoothing and ARIMA, for the bench.
 
 Parameters are learnt from the last two weeks of the history. A forecast filters what has come since
 the beginning of those weeks with them, and lets the state go on. Both are state-space models, which

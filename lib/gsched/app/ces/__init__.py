@@ -1,0 +1,1 @@
+"""Cluster energy saving behind the commands: the demand of each pool, foreseen in a child."""
