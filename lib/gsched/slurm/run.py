@@ -94,16 +94,17 @@ def run(
     base = os.environ if env is None else env
     _check_configuration(base)
     data = None if stdin is None else stdin.encode()
-    process = _start(argv, base)
-    _running.add(process)
-    try:
-        with _dying_with_us(process):
+    with _dying_with_us() as ending:
+        process = _start(argv, base)
+        ending.attach(process)
+        _running.add(process)
+        try:
             out, err = process.communicate(data, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise no_answer(argv, timeout_s) from None
-    finally:
-        _running.discard(process)
-        _kill_unless_done(process)
+        except subprocess.TimeoutExpired:
+            raise no_answer(argv, timeout_s) from None
+        finally:
+            _running.discard(process)
+            _kill_unless_done(process)
     return Completed(
         argv=tuple(argv),
         status=process.returncode,
@@ -172,26 +173,46 @@ def _kill_unless_done(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-@contextlib.contextmanager
-def _dying_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """A SIGTERM or SIGHUP that ends gsched (`timeout`, a closed terminal) ends the command too."""
+class _Ending:
+    """Signal handler that ends a command and then gsched, once the command has been started."""
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        _kill_unless_done(process)
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self.early: int | None = None
+        """A signal that came before that."""
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        if self._process is None:
+            self.early = number
+            return
+        _kill_unless_done(self._process)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
+    def attach(self, process: subprocess.Popen[bytes]) -> None:
+        """The command that is to be ended."""
+        self._process = process
+        if self.early is not None:
+            self(self.early, None)
+
+
+@contextlib.contextmanager
+def _dying_with_us() -> Iterator[_Ending]:
+    """A SIGTERM or SIGHUP that ends gsched (`timeout`, a closed terminal) ends the command too."""
+    ending = _Ending()
     numbers = []
     if threading.current_thread() is threading.main_thread():
         fatal = (signal.SIGTERM, signal.SIGHUP)
         numbers = [n for n in fatal if signal.getsignal(n) == signal.SIG_DFL]
     for number in numbers:
-        signal.signal(number, end)
+        signal.signal(number, ending)
     try:
-        yield
+        yield ending
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
+        if ending.early is not None:  # the command could not be started
+            os.kill(os.getpid(), ending.early)
 
 
 def caller_environment() -> dict[str, str]:

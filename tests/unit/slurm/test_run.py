@@ -366,6 +366,26 @@ def test_what_ends_gsched_ends_the_command_that_it_waits_for(number, tmp_path):
     wait_for(lambda: not alive(int(pid.read_text())), "the end of the command")
 
 
+@pytest.mark.parametrize("program", ["sh", "no-such-program"])
+def test_a_signal_that_comes_while_the_command_is_started_ends_both(program, tmp_path):
+    pid = tmp_path / "pid"
+    script = f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 600"
+    code = (
+        "import os, signal, subprocess, time\n"
+        "from gsched.slurm.run import run\n"
+        "real = subprocess.Popen\n"
+        "def signalled(*args, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return real(*args, **options)\n"
+        "subprocess.Popen = signalled\n"
+        f"run([{program!r}, '-c', {script!r}], timeout_s=600)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+    if pid.exists():  # it may be killed before it has come so far
+        wait_for(lambda: not alive(int(pid.read_text())), "the end of the command")
+
+
 def test_the_callers_signal_handlers_stay():
     seen = []
     before = signal.signal(signal.SIGTERM, lambda *_: seen.append("ours"))
