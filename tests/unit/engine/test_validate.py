@@ -104,7 +104,7 @@ def test_a_rank_without_a_reason_is_dropped() -> None:
 NO_JSON = [math.nan, math.inf, -math.inf, object(), {1, 2}, [0, {"deep": math.nan}]]
 
 
-@pytest.mark.parametrize("value", NO_JSON, ids=str)
+@pytest.mark.parametrize("value", NO_JSON, ids=lambda v: str(v).partition(" at ")[0])
 def test_a_rank_whose_reason_cannot_be_kept_is_dropped(value: JsonValue) -> None:
     order = {WAITING.key: rank()}
     kept, problems = problems_of(order=order, reasons={WAITING.key: Reason("x", {"p": value})})
@@ -113,7 +113,7 @@ def test_a_rank_whose_reason_cannot_be_kept_is_dropped(value: JsonValue) -> None
     assert [p.key for p in problems] == [WAITING.key]
 
 
-@pytest.mark.parametrize("value", NO_JSON, ids=str)
+@pytest.mark.parametrize("value", NO_JSON, ids=lambda v: str(v).partition(" at ")[0])
 def test_memory_that_cannot_be_kept_is_reported_and_the_order_stays(value: JsonValue) -> None:
     order = {WAITING.key: rank()}
     kept, problems = problems_of(

@@ -166,6 +166,7 @@ def test_damage_in_the_middle_is_said(put, packing):
         PACKED["tar"][:600],
         gzip.compress(PACKED["tar"][:5000]),
     ],
+    ids=lambda data: f"{data[:2].hex()}, {len(data)} bytes",  # gzip keeps the time
 )
 def test_nothing_whole_is_an_error_at_once(put, data):
     with pytest.raises(DataError, match="cut off"):
