@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 from support.checkpoints import names, tear, write_checkpoint
 from support.json_shape import block
+from support.open_folders import open_to_all
 
 from gsched.ckpt import layout
 from gsched_cli.commands.ckpt import ckpt
@@ -187,9 +185,7 @@ def test_no_heavy_module_is_needed(gsched, run, environment):
 def test_root_changes_with_the_owners_rights_alone(gsched, run, tmp_path):
     if os.geteuid() != 0:  # nobody else has another one's rights
         return
-    below_tmp = itertools.takewhile(lambda f: f != Path(tempfile.gettempdir()), tmp_path.parents)
-    for folder in (tmp_path, *below_tmp):
-        folder.chmod(0o755)
+    open_to_all(tmp_path)
     for path in (run, *run.rglob("*")):
         os.chown(path, 65534, 65534)
     locked = run / layout.step_name(10)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.checkpoints import CREATED, tear, write_checkpoint
+from support.open_folders import open_to_all
 
 from gsched.ckpt import layout
 from gsched.ckpt.catalogue import examine, newest_valid, none_valid, scan
@@ -251,8 +252,7 @@ def as_nobody(tmp_path):
     if os.geteuid() != 0:
         yield lambda call: call()
         return
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+    open_to_all(tmp_path)
 
     def call(what):
         os.seteuid(65534)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.history import attempt, batch, scalar
+from support.open_folders import open_to_all
 
 from gsched.errors import (
     ConfigError,
@@ -198,8 +199,7 @@ def without_roots_rights():
 @pytest.mark.parametrize("use", [History.open, History.create])
 def test_a_user_without_permission_is_told_so(database, tmp_path, mode, use):
     database.chmod(mode)
-    for folder in (tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    open_to_all(tmp_path)
     tmp_path.chmod(0o555)
     try:
         with without_roots_rights(), pytest.raises(PermissionDeniedError) as caught:
@@ -226,8 +226,7 @@ def test_what_root_makes_in_an_owners_folder_is_the_owners(tmp_path):
 def test_a_history_in_a_file_has_one_owner(database, tmp_path):
     """Whatever the modes would let others do: they are told to use a server."""
     database.chmod(0o660)
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    open_to_all(tmp_path)
     os.chown(database, -1, 65534)  # the group of the other user
     with without_roots_rights(), pytest.raises(PermissionDeniedError, match="belongs to") as caught:
         History.open(f"sqlite:///{database}")

@@ -42,7 +42,8 @@ def status(as_json: bool) -> None:
       running, asked, pid, mode, why, started_at, uptime_s, policy, interval_s, last_round_s,
         timings_s, summary, next_round_at, failures, problem, last_errors, fence,
         config_read_at, config_in_force, config_problem, needs_restart, listeners, model,
-        forecast, ces, halted, cluster, model_id, last_round_as_of, query_address, query_problem
+        forecast, ces, halted, cluster, model_id, last_round_as_of, query_address,
+        query_problem
       last_errors[]: at, message
     """
     from gsched.app.daemon_views import daemon_status
