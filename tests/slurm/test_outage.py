@@ -217,7 +217,7 @@ def test_updates_of_jobs_that_vanish_fail_one_by_one(site, client, waiting):
 
 def test_a_controller_that_dies_in_the_middle_leaves_no_false_success(site, client, waiting):
     """Some of the lines are taken, then slurmctld is killed: all that is said is "look again"."""
-    values = [(waiting[n % 2], n % 100 + 1) for n in range(20_000)] + [(waiting[2], 77)]
+    values = [(waiting[n % 2], n % 100 + 1) for n in range(100_000)] + [(waiting[2], 77)]
     raised = []
 
     def update():
