@@ -1,6 +1,6 @@
 """Passes all tests in three processes, for those on a real Slurm mostly wait.
 
-    python tests/run_all.py [options of pytest]
+Call it by ``python tests/run_all.py [options of pytest]``.
 """
 
 from __future__ import annotations
