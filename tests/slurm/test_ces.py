@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.ces_site import CALM_S, SPARE, CesSite
+from support.ces_site import CALM_S, SPARE, CesSite, begin_a_step
 from support.power_site import BIN
 
 from gsched.engine.faults import CES_POINTS, FaultPoint
@@ -22,6 +22,8 @@ from gsched.testbed.wait import wait_for
 
 pytestmark = pytest.mark.slurm
 
+TAKES_S = 330
+"""These tests together, where other tests run beside them."""
 QUIET_ROUNDS = 5
 """So many rounds last longer than a node has to be idle before it is put to sleep."""
 
@@ -29,6 +31,7 @@ QUIET_ROUNDS = 5
 @pytest.fixture(scope="module")
 def cold_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CesSite]:
     """Without its helper."""
+    begin_a_step(TAKES_S)
     made = CesSite(tmp_path_factory.mktemp("ces"))
     with made.bed:
         yield made

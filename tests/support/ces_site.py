@@ -18,9 +18,10 @@ from support.power_site import BIN, PowerSite
 
 DAY_S = 86400
 SPARE = 1
+STEP_S = 600
 CALM_S = 1300.0
-"""Steps of demand (600 s) end at full ten minutes. In the one after a step in which a job ran on
-all nodes no node is put to sleep: demand has not fallen yet. Tests that cross such an end wait.
+"""Steps of demand end at full ten minutes. In the one after a step in which a job ran on all nodes
+no node is put to sleep: demand has not fallen yet. Tests that cross such an end wait.
 """
 SETTINGS = """
 [daemon]
@@ -41,6 +42,16 @@ enabled = false
 estimator = "constant"
 """
 """Of expected starts there is no forecast: it would take the processor from that of demand."""
+
+
+def begin_a_step(needed_s: int) -> None:
+    """Wait until so much is left of a step that tests of this length cross no end of one."""
+    wait_for(
+        lambda: time.time() % STEP_S <= STEP_S - needed_s,
+        "a step of demand to begin",
+        timeout_s=STEP_S,
+        poll_s=1.0,
+    )
 
 
 class CesSite(PowerSite):
