@@ -46,7 +46,7 @@ def switch(environment, tmp_path, scontrol):
     script.write_text(
         f"#!/bin/sh\necho $1 $2 >>{tmp_path}/done\n"
         f"grep SigBlk /proc/$PPID/status >{tmp_path}/mask\n"
-        f"ls -l /proc/$PPID/fd >{tmp_path}/fds\n[ $2 != gn66 ] || exit 9\n"
+        f"ls -l /proc/$PPID/fd >{tmp_path}/fds 2>/dev/null\n[ $2 != gn66 ] || exit 9\n"
         f"[ $2 != gn99 ] || until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
     )
     script.chmod(0o755)

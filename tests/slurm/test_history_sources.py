@@ -32,7 +32,9 @@ NOT_IN_JSON = {"state_text", "exit_code", "exit_signal", "time_limit_s", "extra"
 """Who cancelled a job, which the text tells by number; what 22.05 does not tell of a failed job and
 of one without a limit of its own; and of what users write, a file has more than gsched asks for."""
 EPOCHS = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC"}
-BUSY = "srun -n2 python3 -c 'x = bytearray(10**8); any(n < 0 for n in range(2 * 10**7))'"
+_BUSY = "x = bytearray(10**8); any(n < 0 for n in range(2 * 10**7)); import time; time.sleep(4)"
+BUSY = f"srun -n2 python3 -c '{_BUSY}'"
+"""It stays, so that Slurm, which measures every second at best, does so."""
 
 
 class Known:
