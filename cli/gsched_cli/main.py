@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db": ("gsched_cli.commands.db:db", "Set up and fill the job-history database."),
     "trace": ("gsched_cli.commands.trace:trace", "Convert past jobs; draw synthetic traces."),
     "sim": ("gsched_cli.commands.sim:sim", "Simulate scheduling policies on past jobs."),
+    "fairness": ("gsched_cli.commands.fairness:fairness", "Show whose the GPUs were, and are."),
     "ces": ("gsched_cli.commands.ces:ces", "Let idle nodes sleep, and see what that saves."),
     "power": ("gsched_cli.commands.power:power", "Switch nodes off and on for Slurm."),
     "doctor": ("gsched_cli.commands.doctor:doctor", "Check this machine and say how to mend it."),

@@ -76,6 +76,11 @@ def _encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
+def speaks_unicode() -> bool:
+    """Whether stdout can show signs beyond a locale's own letters."""
+    return _is_unicode(_encoding())
+
+
 def _is_unicode(encoding: str) -> bool:
     return encoding.lower().replace("-", "").startswith("utf")
 

@@ -15,8 +15,7 @@ _ABOUT = """\
 The job history is one SQL database: SQLite in state_dir/history.db, or PostgreSQL or MariaDB (key
 database.url of gsched.toml). gsched db init makes it, gsched db upgrade brings it up to date; the
 tables are the same on all engines. Ask it as you like; only gsched should write to it. The tables
-series, sample_blocks, leases, lease_events and fairness_entries are there for later parts of
-gsched: nothing writes to them yet."""
+series and sample_blocks are there for later parts of gsched: nothing writes to them yet."""
 
 _ROLES = """\
 An SQLite file is for its owner alone. On a server, logins in the role gsched_writer run the

@@ -21,7 +21,7 @@ _LABELS = {"slurm_start_time": "expects start"}
 _IN_TABLE = {"job", "attempts", "state_text"}
 _ANSWER = {"submit_time", "state", "rank", "reason", "excluded", "duration_s", "accepted",
            "request", "request_problem", "outcomes", "start", "no_start", "next_free", "changes",
-           "limit_advice"}  # fmt: skip
+           "limit_advice", "lease"}  # fmt: skip
 """Keys of the daemon's answer that have words of their own, or none beside Slurm's."""
 _REQUEST = {"job", "user", "token", "wants", "unknown", "first_seen"}
 
@@ -93,6 +93,7 @@ def _answer_rows(answer: Mapping[str, Any], at: int, *, with_request: bool) -> I
         if words := caution_words(predicted):
             yield "gsched caution", words
     yield from _forecast_rows(answer, at)
+    yield from _lease_rows(answer.get("lease") or {})
     if problem := answer.get("request_problem"):
         yield "gsched request", f"ignored: {problem}"
     if with_request and (request := answer.get("request")):
@@ -100,6 +101,18 @@ def _answer_rows(answer: Mapping[str, Any], at: int, *, with_request: bool) -> I
     for words in outcome_words(dict(answer)):
         yield "gsched answers", words
     yield from _facts("gsched", {k: v for k, v in answer.items() if k not in _ANSWER})
+
+
+def _lease_rows(lease: Mapping[str, Any]) -> Iterator[Row]:
+    """Until when nobody takes the job's GPUs, or for whom it has given them up."""
+    from gsched.explain.lease_words import REQUEUED, gave_way_words, lease_words, unsaved_words
+
+    if lease.get("state") == REQUEUED:
+        yield "gave way", f"{local_time(lease['since'])}, {gave_way_words(lease)}"
+    elif "end_time" in lease:
+        yield "lease until", f"{local_time(lease['end_time'])}: {lease_words(lease)}"
+    if words := unsaved_words(lease):
+        yield "has kept", f"{local_time(lease['unsaved']['at'])}: {words}"
 
 
 def _forecast_rows(answer: Mapping[str, Any], at: int) -> Iterator[Row]:

@@ -181,6 +181,14 @@ _REST = (
         "teach].",
     ),
     click.option(
+        "--quota",
+        "quotas",
+        metavar="TENANT=GPUS",
+        multiple=True,
+        help="A tenant's quota, for ltgf; repeatable [[fairness.quotas] of gsched.toml(5), else "
+        "with --live those of Slurm's accounts, else equal ones].",
+    ),
+    click.option(
         "--per-job",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="OUT",
@@ -215,6 +223,7 @@ def sim_options(command: Command) -> Command:
         **others: Any,
     ) -> Any:
         from gsched.app.sim.compare import SimOrder
+        from gsched.app.sim.quotas import parse_quotas
 
         order = SimOrder(
             _policies(policy),
@@ -224,6 +233,7 @@ def sim_options(command: Command) -> Command:
             _window(since, until),
             _cluster_order(others),
             _rules_order(others),
+            quotas=parse_quotas(others["quotas"]),
             **{name: others[name] for name in _OUTPUTS},
         )
         return command(order=order, as_json=as_json)

@@ -13,7 +13,15 @@ from gsched.model.job import JobKey
 from gsched.model.merge import unpart
 from gsched.model.phases import PhaseRules
 from gsched.model.progress import Progress, silent
-from gsched_sql import check_jobs, check_journal, check_power, check_texts, derive, roles
+from gsched_sql import (
+    check_fairness,
+    check_jobs,
+    check_journal,
+    check_power,
+    check_texts,
+    derive,
+    roles,
+)
 from gsched_sql.columns import KeptText
 from gsched_sql.engine import reading
 from gsched_sql.findings import MAX_EXAMPLES, Finding, Findings
@@ -60,6 +68,7 @@ def check(
         ("texts", lambda conn: check_texts.check(conn, found)),
         ("jobs", lambda conn: check_jobs.check(conn, found, rules, now, on_progress)),
         ("the journal", lambda conn: check_journal.check(conn, found)),
+        ("accounts of tenants", lambda conn: check_fairness.check(conn, found)),
         ("nodes that sleep", lambda conn: check_power.check(conn, found)),
         ("what is derived", lambda conn: _derived(conn, found, rules)),
         ("what was told", lambda conn: _told(conn, found)),

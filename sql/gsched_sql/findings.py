@@ -47,6 +47,9 @@ KINDS: dict[str, Kind] = {
     "spans": Kind(True, "spans of the daemon's rounds that cannot be", _BUG),
     "power": Kind(True, "orders to nodes, and what was seen of them, that cannot be", _BUG),
     "lease": Kind(True, "leases whose state is not that of their last transition", _BUG),
+    "fairness": Kind(
+        True, "hours of tenants' accounts, quotas, or worths of GPUs that cannot be", _BUG
+    ),
     "derived": Kind(
         False,
         "phases or groups of names made by other rules than those in force",

@@ -362,9 +362,9 @@ class History:
         """The record of a cluster's sleeping nodes; `fence` as in `journal`."""
         return SqlPowerLog(self._engine, cluster, fence)
 
-    def fairness(self) -> SqlFairness:
-        """The ledger of tenants in this database."""
-        return SqlFairness(self._engine)
+    def fairness(self, fence: int | None = None) -> SqlFairness:
+        """The ledger of tenants in this database; `fence` as in `journal`."""
+        return SqlFairness(self._engine, fence)
 
     def audit(
         self, cluster: str, job: JobId | None = None, since: int | None = None, limit: int = 100

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, update
 
 from gsched.errors import GschedError
-from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseEvent, LeaseGrant, LeasePast, LeaseRevoke
 from gsched.model.job import JobKey, Lease, LeaseState
+from gsched.model.jobid import JobId
 from gsched.model.merge import part_of
 from gsched_sql import schema
 from gsched_sql.attempt_rows import in_slots, job_key
+from gsched_sql.audit import of_job as rows_of_job
 from gsched_sql.engine import reading, writing
 from gsched_sql.inserts import next_id
 from gsched_sql.leaders import check_fence
-from gsched_sql.names import cluster_id, intern
-from gsched_sql.schema import lease_events, leases
+from gsched_sql.names import chunks, cluster_id, intern
+from gsched_sql.schema import attempts, jobs, lease_events, leases
+from gsched_sql.schema.base import SLOT
 
 _STANDING = [state.value for state in LeaseState if not state.is_over]
 _LATEST_SAVES = 20
@@ -72,13 +75,22 @@ class SqlLeases:
             }
             self._step(conn, lease_id, LeaseState.ENDING, at, detail, how)
 
-    def move(self, lease_id: str, state: LeaseState, at: int, detail: str = "") -> None:
+    def move(
+        self,
+        lease_id: str,
+        state: LeaseState,
+        at: int,
+        detail: str = "",
+        told_step: int | None = None,
+    ) -> None:
         """Take a lease on to its next state; what is told again changes nothing.
 
-        Raises GschedError for a lease that is not kept, and for one that cannot become that.
+        `told_step`, unless None, is kept with it. Raises GschedError for a lease that is not kept,
+        and for one that cannot become that.
         """
         with writing(self._engine) as conn:
-            self._step(conn, lease_id, state, at, detail, {})
+            told = {} if told_step is None else {"told_step": told_step}
+            self._step(conn, lease_id, state, at, detail, told)
 
     def _add(self, conn: Connection, grant: LeaseGrant, at: int, detail: str) -> None:
         cluster = intern(conn, schema.clusters, [grant.key.cluster])[grant.key.cluster]
@@ -139,6 +151,40 @@ class SqlLeases:
             here = leases.c.cluster_id == cluster_id(conn, cluster)
             return [int(seconds) for seconds in conn.execute(query.where(here)).scalars()]
 
+    def waits(self, cluster: str) -> dict[JobKey, int]:
+        """By job that was requeued by its lease and waits: seconds that its attempts up to that one
+        waited for their GPUs, from when they could start. What nobody has told is left out.
+        """
+        a = attempts.c
+        query = (
+            select(leases, a.submit_time, a.eligible_time, a.start_time.label("started"))
+            .join(jobs, and_(*(jobs.c[name] == leases.c[name] for name in (*SLOT, "epoch"))))
+            .join(attempts, a.logical_job == jobs.c.id)
+            .where(
+                leases.c.state == LeaseState.REQUEUED.value,
+                a.submit_time <= leases.c.attempt,
+                a.start_time.is_not(None),
+            )
+        )
+        waited: dict[JobKey, int] = {}
+        with reading(self._engine) as conn:
+            here = leases.c.cluster_id == cluster_id(conn, cluster)
+            for row in conn.execute(query.where(here)):
+                key = job_key(cluster, row)
+                could_start = max(row.submit_time, row.eligible_time or 0)
+                waited[key] = waited.get(key, 0) + max(0, row.started - could_start)
+        return waited
+
+    def revoked(self, cluster: str, job: JobId | None, limit: int) -> list[LeasePast]:
+        """The leases that were revoked, with all that came of it; the latest first."""
+        query = select(leases).where(leases.c.revoke_id.is_not(None), *rows_of_job(leases, job))
+        query = query.order_by(leases.c.state_since.desc(), leases.c.id.desc()).limit(limit)
+        with reading(self._engine) as conn:
+            here = leases.c.cluster_id == cluster_id(conn, cluster)
+            rows = list(conn.execute(query.where(here)))
+            events = _events(conn, [row.id for row in rows])
+        return [LeasePast(_grant(cluster, row), tuple(events[row.id])) for row in rows]
+
     def of_job(self, key: JobKey) -> list[LeaseGrant]:
         """The leases of a logical job, oldest first."""
         with reading(self._engine) as conn:
@@ -151,18 +197,9 @@ class SqlLeases:
 
     def events(self, lease_id: str) -> list[LeaseEvent]:
         """The transitions of a lease, oldest first; none where it is not kept."""
-        e = lease_events.c
-        query = (
-            select(e.at, e.from_state, e.to_state, e.detail)
-            .join(leases, leases.c.id == e.lease_row)
-            .where(leases.c.lease_id == lease_id)
-            .order_by(e.id)
-        )
         with reading(self._engine) as conn:
-            return [
-                LeaseEvent(at, None if before is None else LeaseState(before), LeaseState(to), why)
-                for at, before, to, why in conn.execute(query)
-            ]
+            found = conn.execute(select(leases.c.id).where(leases.c.lease_id == lease_id)).scalar()
+            return [] if found is None else _events(conn, [found])[found]
 
 
 def _find(conn: Connection, lease_id: str) -> Any:
@@ -213,18 +250,32 @@ def _note(
 
 def _grants(conn: Connection, cluster: str, chosen: ColumnElement[bool]) -> list[LeaseGrant]:
     query = select(leases).where(chosen).order_by(leases.c.start_time, leases.c.id)
-    return [
-        LeaseGrant(
-            Lease(row.lease_id, LeaseState(row.state), row.start_time, row.length_s),
-            job_key(cluster, row),
-            row.attempt,
-            row.num_gpus,
-            row.restarts,
-            row.state_since,
-            _revoke_of(row),
-        )
-        for row in conn.execute(query)
-    ]
+    return [_grant(cluster, row) for row in conn.execute(query)]
+
+
+def _grant(cluster: str, row: Any) -> LeaseGrant:
+    return LeaseGrant(
+        Lease(row.lease_id, LeaseState(row.state), row.start_time, row.length_s),
+        job_key(cluster, row),
+        row.attempt,
+        row.num_gpus,
+        row.restarts,
+        row.state_since,
+        _revoke_of(row),
+        row.told_step,
+    )
+
+
+def _events(conn: Connection, lease_rows: Sequence[int]) -> dict[int, list[LeaseEvent]]:
+    """By lease, oldest first."""
+    e = lease_events.c
+    found: dict[int, list[LeaseEvent]] = {row: [] for row in lease_rows}
+    query = select(e.lease_row, e.at, e.from_state, e.to_state, e.detail).order_by(e.id)
+    for some in chunks(lease_rows):
+        for row, at, before, to, why in conn.execute(query.where(e.lease_row.in_(some))):
+            was = None if before is None else LeaseState(before)
+            found[row].append(LeaseEvent(at, was, LeaseState(to), why))
+    return found
 
 
 def _revoke_of(row: Any) -> LeaseRevoke | None:

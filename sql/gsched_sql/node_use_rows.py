@@ -6,7 +6,6 @@ and attempts on the same list of nodes share one tuple of them.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,9 +14,9 @@ from sqlalchemy import ColumnElement, Connection, select
 from gsched.model.job import JobState, finite_limit_s
 from gsched.model.merge import Part
 from gsched.model.node_use import NodeUse
-from gsched_sql.attempt_rows import in_slots
 from gsched_sql.names import chunks, cluster_id
 from gsched_sql.schema import attempts, jobs, node_list_members, nodes
+from gsched_sql.submits import next_submit, submits_of
 
 _HOLD_NODES = [state.value for state in (JobState.RUNNING, JobState.SUSPENDED, JobState.COMPLETING)]
 
@@ -83,7 +82,7 @@ def _running(conn: Connection, cluster: int, since: int, until: int) -> Iterator
         for of_jobs in (jobs.c.end_time > since, jobs.c.end_time.is_(None))
         for row in conn.execute(_of(query, cluster, of_jobs & is_open, until))
     ]
-    submits = _submits(conn, cluster, {Part(*row[5:8]) for row in rows})
+    submits = submits_of(conn, cluster, {Part(*row[5:8]) for row in rows})
     for row in rows:
         end = _end_of(row, submits[Part(*row[5:8])], until)
         if end is None or end > max(since, row.start_time):
@@ -92,26 +91,13 @@ def _running(conn: Connection, cluster: int, since: int, until: int) -> Iterator
 
 def _end_of(row: Any, submits: Sequence[int], until: int) -> int | None:
     """When an attempt must have ended, None where it may still run at `until`."""
-    later = submits[bisect_right(submits, row.submit_time) :]
-    ends = [later[0]] if later else []
+    later = next_submit(submits, row.submit_time)
+    ends = [] if later is None else [later]
     limit_s = finite_limit_s(row.time_limit_s)
     if limit_s is not None and row.state != JobState.SUSPENDED.value:  # its time stands still
         ends.append(row.start_time + limit_s)
     end = min(ends, default=until)
     return end if end < until else None
-
-
-def _submits(
-    conn: Connection, cluster: int, parts: Collection[Part]
-) -> Mapping[Part, Sequence[int]]:
-    """The submit times of all attempts in these slots, by slot, in order."""
-    a = attempts.c
-    found: dict[Part, list[int]] = {}
-    query = select(a.job_id, a.array_task, a.het_offset, a.submit_time).order_by(a.submit_time)
-    for some in chunks(sorted(parts), 2000):
-        for *part, submit_time in conn.execute(query.where(in_slots(attempts, cluster, some))):
-            found.setdefault(Part(*part), []).append(submit_time)
-    return found
 
 
 def _names(conn: Connection, node_lists: Collection[int]) -> Mapping[int | None, tuple[str, ...]]:

@@ -104,6 +104,8 @@ _RULES: Mapping[str, str] = {
     "leases": _OF_OWN_JOB,
     "lease_events": f"lease_row IN {_of_own_jobs('leases', 'id')}",
     "fairness_entries": _in_any("tenant_id", _own_jobs("tenant_id"), _own_usage("tenant_id")),
+    "fairness_quotas": _in_any("tenant_id", _own_jobs("tenant_id"), _own_usage("tenant_id")),
+    "fairness_weights": _ALL,  # worths of types of GPUs, of no job
     "ingest_cursors": _NONE,
     "policy_memory": _NONE,
     "power_memory": _NONE,

@@ -60,13 +60,15 @@ _OF_0006 = frozenset(
         "wake_delays",
     }
 )
+_OF_0007 = frozenset({"fairness_quotas", "fairness_weights"})
 _ALL = frozenset(metadata.tables)
 TABLES_OF: Mapping[str, frozenset[str]] = {
     "0001": _FIRST,
     "0002": _FIRST | {"requests"},
-    "0003": _ALL - _OF_0004 - _OF_0005 - _OF_0006,
-    "0004": _ALL - _OF_0005 - _OF_0006,
-    "0005": _ALL - _OF_0006,
+    "0003": _ALL - _OF_0004 - _OF_0005 - _OF_0006 - _OF_0007,
+    "0004": _ALL - _OF_0005 - _OF_0006 - _OF_0007,
+    "0005": _ALL - _OF_0006 - _OF_0007,
+    "0006": _ALL - _OF_0007,
     REVISION: _ALL,
 }
 """The tables of each revision."""

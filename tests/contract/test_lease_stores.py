@@ -9,7 +9,7 @@ import pytest
 from support.memory_leases import MemoryLeases
 from support.servers import database_on
 
-from gsched.engine.lease_driver import LeaseStore
+from gsched.engine.lease_ports import LeaseStore
 from gsched.errors import GschedError
 from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
 from gsched.model.job import JobKey, Lease, LeaseState
@@ -115,6 +115,16 @@ def test_a_renewal_is_both_or_none(store: LeaseStore) -> None:
     with pytest.raises(GschedError, match="there is no lease l9"):
         store.renew("l9", replace(following, lease=Lease("l3", LeaseState.GRANTED, 1, 1)), 5501)
     assert store.events("l3") == []
+
+
+def test_what_was_done_when_a_job_was_told_is_kept(store: LeaseStore) -> None:
+    store.grant(GRANT, 2000)
+    store.revoke("l1", REVOKE, 5600)
+    assert store.standing("alpha")[0].told_step is None
+    store.move("l1", LeaseState.SIGNALLED, 5601, told_step=2**40)
+    store.move("l1", LeaseState.SIGNALLED, 5602, told_step=7)  # is told again: nothing changes
+    store.move("l1", LeaseState.SAVED, 5610)
+    assert store.standing("alpha")[0].told_step == 2**40
 
 
 def test_the_latest_saves_come_first(store: LeaseStore) -> None:

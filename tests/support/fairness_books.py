@@ -95,26 +95,32 @@ class Plain:
     received: list[Fraction]
     entitled: list[Fraction]
     due: list[Fraction]
+    demanded: list[Fraction]
+    borrowed: list[Fraction]
     job_received: list[Fraction]
     job_entitled: list[Fraction]
 
 
 def second_by_second(past: Past, begin_s: int, end_s: int) -> Plain:
     """The definitions, once more."""
-    found = Plain(*([Fraction(0)] * n for n in (*[past.tenants] * 3, *[len(past.jobs)] * 2)))
+    found = Plain(*([Fraction(0)] * n for n in (*[past.tenants] * 5, *[len(past.jobs)] * 2)))
     for second in range(begin_s, end_s):
         for tenant in range(past.tenants):
             known = [(since, gpus) for who, since, gpus in past.quotas if who == tenant]
             quota = max(((s, g) for s, g in known if s <= second), default=(0, 0))[1]
             found.due[tenant] += quota
             active = {}
+            held = 0
             for job, (who, weight, tries) in enumerate(past.jobs):
                 for begin, start, end, gpus in tries:
                     if who == tenant and begin <= second < end:
                         active[job] = (weight, gpus)
                         if start <= second:
-                            found.received[tenant] += gpus
+                            held += gpus
                             found.job_received[job] += gpus
+            found.received[tenant] += held
+            found.borrowed[tenant] += max(0, held - quota)
+            found.demanded[tenant] += sum(gpus for _, gpus in active.values())
             found.entitled[tenant] += min(quota, sum(gpus for _, gpus in active.values()))
             weights = sum(weight for weight, _ in active.values())
             for job, (weight, gpus) in active.items():

@@ -10,7 +10,7 @@ from gsched.model.job import JobKey, LeaseState
 
 
 class MemoryLeases:
-    """Implements ``gsched.engine.lease_driver.LeaseStore`` without a file."""
+    """Implements ``gsched.engine.lease_ports.LeaseStore`` without a file."""
 
     def __init__(self) -> None:
         self.kept: dict[str, LeaseGrant] = {}
@@ -42,7 +42,14 @@ class MemoryLeases:
         self.move(lease_id, LeaseState.ENDING, at, detail)
         self.kept[lease_id] = replace(self.kept[lease_id], revoke=revoke)
 
-    def move(self, lease_id: str, state: LeaseState, at: int, detail: str = "") -> None:
+    def move(
+        self,
+        lease_id: str,
+        state: LeaseState,
+        at: int,
+        detail: str = "",
+        told_step: int | None = None,
+    ) -> None:
         stored = self.kept.get(lease_id)
         if stored is None:
             raise GschedError(f"there is no lease {lease_id}")
@@ -54,7 +61,9 @@ class MemoryLeases:
         if state is LeaseState.SAVED:
             told = next(e.at for e in events if e.after is LeaseState.SIGNALLED)
             self._saves.insert(0, (stored.key.cluster, at - told))
-        self.kept[lease_id] = replace(stored, lease=replace(stored.lease, state=state), since=at)
+        lease = replace(stored.lease, state=state)
+        step = stored.told_step if told_step is None else told_step
+        self.kept[lease_id] = replace(stored, lease=lease, since=at, told_step=step)
         events.append(LeaseEvent(at, before, state, detail))
 
     def standing(self, cluster: str) -> list[LeaseGrant]:

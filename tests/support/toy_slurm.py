@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gsched.engine.leases import JobSeen, Verb
+from gsched.engine.leases import JobSeen, SaveReport, Verb
 from gsched.errors import TryAgainError
 from gsched.model.accounts import LeaseGrant
 from gsched.model.cluster import ClusterState, NodeView
-from gsched.model.job import Allocation, Capability, Exclusion, JobKey, JobState
+from gsched.model.job import Allocation, Capability, Exclusion, JobKey, JobState, JobView
 from support.jobs import snapshot, view
 
 WAIT_S = 11
@@ -33,6 +33,7 @@ class ToyJob:
     excluded: str = ""
     reports_saved: bool | None = None
     saved_once: bool = False
+    is_writing: bool = False
     signals: list[tuple[int, int]] = field(default_factory=list)
     requeues: list[tuple[int, int]] = field(default_factory=list)
     wronged: list[str] = field(default_factory=list)
@@ -40,7 +41,7 @@ class ToyJob:
 
 
 class ToySlurm:
-    """Implements ``gsched.engine.lease_driver.LeasePort``, and lets tests be everybody else."""
+    """Implements ``gsched.engine.lease_ports.LeasePort``, and lets tests be everybody else."""
 
     wait_s = WAIT_S
 
@@ -50,6 +51,7 @@ class ToySlurm:
         self.jobs: dict[JobKey, ToyJob] = {}
         self.seq = 0
         self.answers = True
+        self.preempts: set[tuple[JobKey, JobKey]] = set()
 
     # -- everybody else ---------------------------------------------------------------------
 
@@ -83,12 +85,16 @@ class ToySlurm:
         known = [self.jobs[key] for key in keys if key in self.jobs]
         return {j.key: JobSeen(j.submit, j.restarts, j.state, j.excluded) for j in known}
 
-    def saved(self, grant: LeaseGrant) -> bool | None:
+    def report(self, grant: LeaseGrant) -> SaveReport | None:
+        """Of a job that reports: 5 steps are done, and 4 or all of them saved."""
         job = self.jobs.get(grant.key)
-        if job is None:
+        if job is None or job.reports_saved is None:
             return None
-        job.saved_once |= bool(job.reports_saved)
-        return job.reports_saved
+        job.saved_once |= job.reports_saved
+        return SaveReport(5, 4 + job.reports_saved, job.is_writing)
+
+    def is_slurms(self, victim: JobView, beneficiary: JobView) -> bool:
+        return (victim.key, beneficiary.key) in self.preempts
 
     def act(self, verb: Verb, key: JobKey) -> str:
         self._answer()
@@ -97,6 +103,8 @@ class ToySlurm:
             return "Invalid job id specified"
         if job.excluded or job.state is not JobState.RUNNING:
             job.wronged.append(f"{verb.value} {job.state.value} {job.excluded}")
+        if verb is Verb.SIGNAL and job.is_writing and job.reports_saved is not None:
+            job.wronged.append("told while it writes a checkpoint")
         if verb is Verb.SIGNAL:
             if job.state is JobState.RUNNING:
                 job.signals.append((job.restarts, self.now))

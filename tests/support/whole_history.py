@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gsched.model.accounts import FairnessEntry, LeaseGrant
+from gsched.model.accounts import FairnessEntry, LeaseGrant, SiteQuotas
 from gsched.model.decision import Reason
 from gsched.model.fit import Fit, FitOutcome
 from gsched.model.history import NodeEvent, Reject, StepRecord
@@ -55,6 +55,8 @@ def fill(database, num_jobs: int = 30) -> None:
         history.leases().grant(grant, 1210)
         history.leases().move("l1", LeaseState.ENDING, 1800, "time is up")
         history.fairness().keep([FairnessEntry(CLUSTER, "lab1", 0, 3600, 1.5, 2.0, 0.1, -0.0)])
+        site = SiteQuotas({"lab1": 6.0, "lab2": 1.5}, 8.0, "shares", {"a100": 1.0, "v100": 0.1})
+        history.fairness().note(CLUSTER, 1200, site)
         history.samples().append(GPU, 10, [(1210 + 10 * n, n / 3) for n in range(50)])
 
 

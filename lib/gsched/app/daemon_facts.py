@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gsched.app.daemon_upkeep import Upkeep
 from gsched.daemon.ces_facts import CesFacts
 from gsched.daemon.forecast_facts import ForecastFacts
+from gsched.daemon.lease_facts import LeaseFacts
 from gsched.daemon.loop import DaemonLoop
 from gsched.daemon.metrics_gauges import Facts
 from gsched.errors import GschedError
@@ -21,6 +22,7 @@ def facts_of(
     earlier_errors: int,
     forecast: ForecastFacts | None,
     ces: CesFacts | None,
+    leases: LeaseFacts | None,
 ) -> Facts:
     """The facts of this moment. `refusals`: by socket, how many got no answer so far;
     `earlier_errors` are those of the database before it was opened this time.
@@ -47,4 +49,5 @@ def facts_of(
         truths=upkeep.model.truths,
         forecast=forecast,
         ces=ces,
+        leases=leases,
     )

@@ -21,7 +21,7 @@ from gsched.engine.deciding import RoundRules
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.errors import UsageError
 from gsched.policy.base import Policy
-from gsched.policy.registry import check, load_scoped
+from gsched.policy.registry import SiteFacts, check, load_scoped
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import QueueRow, SlurmConfig
 from gsched_sql import History
@@ -106,9 +106,9 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def policy_of(settings: DaemonSettings, live: Live) -> Policy:
+def policy_of(settings: DaemonSettings, live: Live, site: SiteFacts) -> Policy:
     """The policy in use. Raises ConfigError for one that needs what the backend lacks."""
-    policy = load_scoped(settings.policy, settings.policy_scope, settings.knobs)
+    policy = load_scoped(settings.policy, settings.policy_scope, settings.knobs, site)
     check(policy, live.backend.capabilities)
     return policy
 

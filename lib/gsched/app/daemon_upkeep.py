@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from gsched.app.daemon_fairness import FairnessUpkeep
 from gsched.app.daemon_model import DaemonModel, NoPredictor, mark_of, warn_without_model
 from gsched.app.ingest import ingest
 from gsched.config.settings import Settings
@@ -16,7 +17,13 @@ from gsched.daemon.model_facts import ModelFacts
 from gsched.daemon.situation import Board
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.engine.ports import Predictor
-from gsched.errors import ConfigError, DataError, GschedError, UnavailableError
+from gsched.errors import (
+    ConfigError,
+    DataError,
+    GschedError,
+    LostLeadershipError,
+    UnavailableError,
+)
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import SlurmConfig
 
@@ -40,9 +47,13 @@ class Upkeep:
         backend: SlurmBackend,
         alive: Callable[[], None],
         board: Board,
+        ledger: FairnessUpkeep | None = None,
     ) -> None:
-        """`alive` is called while something long goes on; `board` is told of the model."""
-        self.failures: Counter[str] = Counter({"ingest": 0, "model": 0})
+        """`alive` is called while something long goes on; `board` is told of the model.
+
+        `ledger`: that of tenants, which a single round leaves to the service.
+        """
+        self.failures: Counter[str] = Counter({"ingest": 0, "model": 0, "fairness": 0})
         self.ingest_time: int | None = None
         self.model = model
         self.model_facts = ModelFacts()
@@ -50,6 +61,7 @@ class Upkeep:
         self._backend = backend
         self._alive = alive
         self._board = board
+        self._ledger = ledger
         self._problems: dict[str, str] = {}
         self._database_mark = _mark_of_database(model.settings)
         self._fresh: Predictor | None = None
@@ -75,10 +87,13 @@ class Upkeep:
         self._fresh = self.model.configure(settings) or self._fresh
         if settings.daemon != before.daemon:
             warn_without_model(settings)
+        if self._ledger is not None:
+            self._ledger.configure(settings)
 
     def before(self, config: SlurmConfig) -> Predictor | None:
         """A new predictor when there is one, else None."""
         self._take_in(config)
+        self._keep_ledger()
         model = self.model
         for name, step in (
             ("refit", model.refit_if_due),
@@ -95,6 +110,31 @@ class Upkeep:
         self._tell()
         fresh, self._fresh = self._fresh, None
         return fresh
+
+    def _keep_ledger(self) -> None:
+        """Raises LostLeadershipError."""
+        ledger = self._ledger
+        if ledger is None:
+            return
+        for name, step in (
+            ("quotas", ledger.note_quotas),
+            ("hours", lambda: ledger.close_hours(self.model.told_until)),
+        ):
+            try:
+                step()
+            except LostLeadershipError:
+                raise
+            except GschedError as e:  # hours are closed later, from the history
+                self._failed("fairness", e, name)
+            else:
+                self._problems.pop(name, None)
+
+    def is_told(self) -> bool:
+        """Whether the history has what has ended and, by now, what the last look has shown."""
+        if self.ingest_time is None or "ingest" in self._problems:
+            return False
+        self.after()
+        return "ingest" not in self._problems
 
     def _renew(self) -> None:
         self._fresh = self.model.renewed(self._alive) or self._fresh
@@ -160,7 +200,7 @@ class Upkeep:
 
 _LASTING = ("learning", "pin")
 """These steps fail in each round until what is wrong is mended."""
-_WHAT = {"ingest": "history", "model": "model"}
+_WHAT = {"ingest": "history", "model": "model", "fairness": "accounts of tenants"}
 
 
 def _mark_of_database(settings: Settings) -> int | None:

@@ -13,7 +13,9 @@ from gsched.daemon.locks import StateDir
 from gsched.daemon.status_file import job_document, read_status, silent_s
 from gsched.errors import GschedError, PermissionDeniedError
 from gsched.explain.policy_reasons import policy_reason
-from gsched.model.job import JobState, JobView
+from gsched.explain.words import short_time
+from gsched.model.accounts import LeasePast
+from gsched.model.job import JobState, JobView, LeaseState
 from gsched.model.user_request import UserRequest, wants_document
 
 if TYPE_CHECKING:  # `gsched daemon status` needs neither numpy nor SQLAlchemy
@@ -186,7 +188,8 @@ def clear_document(result: ClearResult) -> dict[str, Any]:
 
 
 def audit_rows(settings: Settings, job: str | None, limit: int) -> list[dict[str, Any]]:
-    """The newest audit rows, of one job when `job` is given: changes, and users' requests.
+    """The newest audit rows, of one job when `job` is given: changes, users' requests, and leases
+    that were to end.
 
     Whoever cannot open the database asks the daemon, which answers Slurm's operators.
     """
@@ -211,7 +214,9 @@ def local_audit_rows(settings: Settings, job: str | None, limit: int) -> list[di
             clusters = [slurm_client(settings).config().cluster]
         changes = [row for name in clusters for row in history.audit(name, wanted, limit=limit)]
         asked = [r for name in clusters for r in history.requests(name, wanted, limit=limit)]
+        leases = [p for name in clusters for p in history.leases().revoked(name, wanted, limit)]
     rows = [*map(_audit_document, changes), *map(_request_document, asked)]
+    rows += map(_lease_document, leases)
     rows.sort(key=lambda row: -row["decided_at"])  # a job's change stands above its request
     return rows[:limit]
 
@@ -233,6 +238,32 @@ def _request_document(asked: UserRequest) -> dict[str, Any]:
         "reason_text": f"{asked.user} asks: {asked.token}",
         "detail": f"{asked.unknown} items unknown here" if asked.unknown else "",
         "transitions": [],
+    }
+
+
+def _lease_document(past: LeasePast) -> dict[str, Any]:
+    """A lease that was revoked, in the shape of an audit row."""
+    grant, revoke = past.grant, past.grant.revoke
+    whom = revoke.beneficiary if revoke is not None else ""
+    begun = next((e.at for e in past.events if e.after is LeaseState.ENDING), grant.since)
+    length = short_time(grant.lease.length_s)
+    return {
+        "decided_at": begun,
+        "settled_at": grant.since,
+        "round_id": None,
+        "policy": None,
+        "job": grant.key.slurm_id,
+        "first_submit_time": grant.key.epoch,
+        "channel": "lease",
+        "before": None,
+        "after": None,
+        "state": grant.lease.state.value,
+        "reason": {"code": "lease", "params": {"beneficiary": whom}},
+        "reason_text": f"its lease of {length} has ended" + (f", for job {whom}" if whom else ""),
+        "detail": next((e.detail for e in reversed(past.events) if e.detail), ""),
+        "transitions": [
+            {"at": e.at, "state": e.after.value, "detail": e.detail} for e in past.events
+        ],
     }
 
 

@@ -190,12 +190,15 @@ def _as_squeue_has_them(jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
 
 
 def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:
-    """What the daemon says of this very attempt: a requeued job, or one of a used id, is new."""
-    if row.state is not JobState.PENDING:
-        return {}
+    """What the daemon says of this very attempt: a requeued job, or one of a used id, is new.
+
+    Of a job that does not wait its lease alone: all else was about its waiting.
+    """
     answer = answers.get(row.slurm_id)
     if not isinstance(answer, dict) or answer.get("submit_time") != row.submit_time:
         return {}
+    if row.state is not JobState.PENDING:
+        return {"lease": answer["lease"]} if "lease" in answer else {}
     return answer
 
 

@@ -16,7 +16,8 @@ from gsched.slurm.records import FreeText, QueueRow
 class QueuedJob:
     """One line of ``gsched queue``. Texts are hostile. Durations in seconds, times epoch.
 
-    `answer` is what the daemon says of this attempt, empty for none; `at` the time of the listing.
+    `answer` is what the daemon says of this attempt, empty for none (of one that does not wait only
+    its lease); `at` the time of the listing.
     `progress` is what the job itself tells.
     """
 

@@ -3,58 +3,45 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gsched.app.daemon_facts import facts_of
-from gsched.app.daemon_forecasts import Forecasts, RoundsForesight
-from gsched.app.daemon_lead import ClusterLead, leading
-from gsched.app.daemon_leases import Leases
-from gsched.app.daemon_model import DaemonModel
+from gsched.app.daemon_assembly import Assembly
+from gsched.app.daemon_forecasts import Forecasts
+from gsched.app.daemon_lead import leading
 from gsched.app.daemon_parts import (
     Live,
-    fault_hook,
     live_parts,
-    new_round_id,
     policy_of,
     rare_collections,
-    rules_of,
 )
 from gsched.app.daemon_reload import Configuration
 from gsched.app.daemon_rights import require_privilege, scale_to_act
-from gsched.app.daemon_saver import Saving, check_names, saver_settings, saving_of
-from gsched.app.daemon_upkeep import Upkeep
+from gsched.app.daemon_saver import saving_of
 from gsched.app.daemon_views import local_audit_rows
+from gsched.app.fairness.site import site_facts
 from gsched.app.refit import Refit
 from gsched.app.wiring import now, open_history
-from gsched.config.settings import DaemonSettings, Settings
+from gsched.config.settings import Settings
 from gsched.daemon.asker_rights import QUESTION_LIMIT_S, AskerRights
-from gsched.daemon.bursts import bf_interval_s
-from gsched.daemon.clear import ClearResult, clear
 from gsched.daemon.control_server import ControlServer
 from gsched.daemon.gate import Gate, Mode
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.locks import StateDir
-from gsched.daemon.loop import DaemonLoop, LoopOptions, LoopParts, NoForesight, NoSaver
+from gsched.daemon.loop import DaemonLoop, LoopOptions
 from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.notify import Notifier
 from gsched.daemon.query_server import QueryServer
 from gsched.daemon.service import Service
 from gsched.daemon.situation import Board
-from gsched.daemon.time_limit import time_limit
 from gsched.daemon.wishes import Wishes
-from gsched.engine.round import RoundRunner
 from gsched.errors import GschedError
-from gsched.model.decision import JsonValue
-from gsched.policy.base import Policy
 from gsched.slurm.client import CommandClient
 from gsched.slurm.munge import munge_of
 from gsched.slurm.privileges import Privilege
-from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
 
@@ -68,7 +55,7 @@ def open_daemon(settings: Settings, acting: bool) -> Iterator[DaemonLoop]:
     """
     with (
         rare_collections(),
-        _Process.started(settings, acting, None, Notifier()) as process,
+        DaemonProcess.started(settings, acting, None, Notifier()) as process,
         process.loop() as loop,
     ):
         yield loop
@@ -84,7 +71,9 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
     notifier = Notifier.from_environment()
     with ExitStack() as open_parts:
         open_parts.enter_context(rare_collections())
-        process = open_parts.enter_context(_Process.started(settings, acting, interval_s, notifier))
+        process = open_parts.enter_context(
+            DaemonProcess.started(settings, acting, interval_s, notifier)
+        )
         open_parts.callback(process.metrics.end)
         for listener in process.listen().values():
             open_parts.enter_context(listener.kept())
@@ -101,7 +90,7 @@ def open_service(settings: Settings, acting: bool, interval_s: float | None) -> 
 
 
 @dataclass(slots=True)
-class _Process:
+class DaemonProcess:
     """What lasts as long as the process; a loop may be opened anew in it."""
 
     configuration: Configuration
@@ -126,7 +115,8 @@ class _Process:
     @contextmanager
     def started(
         cls, settings: Settings, acting: bool, interval_s: float | None, notifier: Notifier
-    ) -> Iterator[_Process]:
+    ) -> Iterator[DaemonProcess]:
+        """The process, as this host's one daemon during the block. Raises TryAgainError."""
         state_dir = StateDir(settings.state_dir)
         mode = Mode.ACT if acting else Mode.OBSERVE
         wishes = Wishes()
@@ -149,6 +139,7 @@ class _Process:
 
     @property
     def settings(self) -> Settings:
+        """Those in force."""
         return self.configuration.settings
 
     def interval_s(self) -> float:
@@ -156,6 +147,7 @@ class _Process:
         return self.interval_option_s or self.settings.daemon.interval_s
 
     def options(self) -> LoopOptions:
+        """What the loop is to do by the settings in force."""
         metrics_file = self.settings.daemon.metrics_file
         return LoopOptions(
             self.acting,
@@ -232,7 +224,8 @@ class _Process:
             scale_to_act(live.client, live.config, settings.daemon, self.acting)
             if self.acting:
                 require_privilege(live.client)
-            policy = policy_of(settings.daemon, live)
+            site = site_facts(settings, live.client, history, live.backend.cluster)
+            policy = policy_of(settings.daemon, live, site)
             lead = open_parts.enter_context(leading(history, live.backend.cluster, self.interval_s))
             self.board.post(
                 fence=lead.fence, policy=policy.name, why="", config_read_at=now(),
@@ -248,7 +241,7 @@ class _Process:
                 saving = saving_of(
                     settings, live, history, lead.fence, self.board, gate, self.acting
                 )
-            loop = _Assembly(
+            loop = Assembly(
                 self, history, live, lead, policy, gate, refit, forecasts, saving
             ).loop()
             for part in (forecasts, saving):
@@ -277,120 +270,3 @@ class _Process:
                 yield
         finally:
             del self.listeners["query"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Assembly:
-    """One loop and what it needs of a process."""
-
-    process: _Process
-    history: History
-    live: Live
-    lead: ClusterLead
-    policy: Policy
-    gate: Gate
-    refit: Refit | None
-    forecasts: Forecasts | None
-    saving: Saving | None
-
-    def loop(self) -> DaemonLoop:
-        process, live, settings = self.process, self.live, self.process.settings
-        model = DaemonModel(
-            settings, self.history, live.backend.cluster, now, refit=self.refit
-        )  # marks the model before it is read
-        upkeep = Upkeep(model, live.client, live.backend, process.notifier.alive, process.board)
-        journal = self.history.journal(self.lead.fence)
-        runner = RoundRunner(
-            live.backend,
-            self.policy,
-            journal,
-            upkeep.first_predictor(),
-            now,
-            new_round_id,
-            fault_hook(),
-            rules=rules_of(settings.daemon),
-            time_limit=time_limit,
-            stopwatch=time.monotonic,
-            extra=self._inversions,
-        )
-        leases = Leases(live, self.history, self.lead.fence)
-
-        def read_config() -> SlurmConfig:
-            """Slurm's configuration may change under the daemon: its scale follows."""
-            config = live.client.config()
-            self._configure(config, process.settings.daemon)
-            leases.configure(config, process.settings.daemon.leases)
-            runner.leases = leases.driver
-            return config
-
-        def take_back() -> ClearResult:
-            leases.take_back("the daemon acts no more")
-            return clear(live.backend, journal, now, new_round_id, False, fault_hook())
-
-        parts = LoopParts(
-            runner=runner,
-            gate=self.gate,
-            state_dir=process.state_dir,
-            requests=live.backend.requests,
-            clock=now,
-            read_config=read_config,
-            upkeep=upkeep,
-            lead=self.lead,
-            take_back=take_back,
-            reload=process.configuration.reload,
-            wishes=process.wishes,
-            board=process.board,
-            notifier=process.notifier,
-            metrics=process.metrics,
-            facts=lambda: facts_of(
-                loop,
-                upkeep,
-                self.history,
-                process.refusals(),
-                process.database_errors,
-                self.forecasts.facts if self.forecasts else None,
-                self.saving.facts if self.saving else None,
-            ),
-            listeners=process.listeners,
-            foresight=NoForesight()
-            if self.forecasts is None
-            else RoundsForesight(self.forecasts, live.backend, runner, journal, process.board),
-            saver=self.saving or NoSaver(),
-        )
-        loop = DaemonLoop(parts, process.options())
-        process.configuration.apply = self._follower(loop, upkeep)
-        return loop
-
-    def _inversions(self) -> dict[str, JsonValue]:
-        """What the order turns round, for the round's summary; nothing before there is one."""
-        found = self.live.backend.inversions()
-        return {} if found is None else {"inversions": {**found.document()}}
-
-    def _configure(self, config: SlurmConfig, settings: DaemonSettings) -> None:
-        live = self.live
-        scale = scale_to_act(live.client, config, settings, self.process.acting)
-        live.backend.configure(settings, scale, bf_interval_s(config))
-
-    def _follower(self, loop: DaemonLoop, upkeep: Upkeep) -> Callable[[Settings], None]:
-        """Puts other settings in force, all or nothing: what may fail comes first."""
-
-        def follow(settings: Settings) -> None:
-            config = self.live.client.config()
-            policy = policy_of(settings.daemon, self.live)
-            scale_to_act(self.live.client, config, settings.daemon, self.process.acting)
-            wanted = saver_settings(settings)
-            check_names(settings.ces, self.live.backend.last_look)
-            Gate(self.process.acting, settings.daemon, self.process.state_dir)
-            upkeep.configure(settings)
-            if self.forecasts is not None:
-                self.forecasts.configure(settings)
-            if self.saving is not None:
-                self.saving.configure(wanted)
-            self.gate.configure(settings.daemon)
-            self._configure(config, settings.daemon)
-            loop.parts.runner.policy = policy
-            loop.parts.runner.rules = rules_of(settings.daemon)
-            self.process.configuration.settings = settings
-            loop.options = self.process.options()
-
-        return follow

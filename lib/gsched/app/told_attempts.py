@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gsched.app.told_progress import CLOCK_SKEW_S, file_job
+from gsched.app.told_progress import file_job
 from gsched.app.user_names import user_number
 from gsched.config.settings import Settings
 from gsched.errors import DataError
@@ -24,6 +24,7 @@ from gsched.slurm.records import QueueRow
 from gsched.telemetry import gpu_file
 from gsched.telemetry.attempts import JobAttempt, read_register
 from gsched.telemetry.gpu_file import GpuRecord
+from gsched.telemetry.heartbeats import CLOCK_SKEW_S
 from gsched.telemetry.user_folders import UserFolders
 
 MAX_NODES = 4096

@@ -18,11 +18,8 @@ from gsched.model.job import JobState
 from gsched.model.past import HistoryJob
 from gsched.slurm.records import QueueRow
 from gsched.telemetry.heartbeat_file import HeartbeatRecord
-from gsched.telemetry.heartbeats import HeartbeatFolder
+from gsched.telemetry.heartbeats import CLOCK_SKEW_S, HeartbeatFolder
 from gsched.telemetry.loss_curve import LossCurve
-
-CLOCK_SKEW_S = 300.0
-"""Clocks of nodes and of this host may differ by so much: between others munge lets nobody in."""
 
 
 class Told(NamedTuple):

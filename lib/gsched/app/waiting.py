@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gsched.app.asks import ask_words, free_words
 from gsched.app.job import LiveJob
 from gsched.app.queue_filter import own_name
+from gsched.explain.lease_words import REQUEUED, gave_way_words, lease_words, unsaved_words
 from gsched.explain.policy_reasons import caution_words, policy_reason, prediction_words
 from gsched.explain.requeued import requeue_delay
 from gsched.explain.slurm_reasons import explain_reason, is_held, never_starts_there
@@ -46,7 +47,7 @@ def waiting_lines(live: LiveJob, demand: NodeDemand | None, expected: Expected) 
         lines.append(WhyLine("not before", words, at=slurm_start))
         slurm_start = None
     lines += expected.start_lines(slurm_start) + expected.help_lines()
-    return lines + order_lines(live)
+    return lines + lease_lines(live) + order_lines(live)
 
 
 def never_looked_at(row: QueueRow) -> bool:
@@ -159,6 +160,21 @@ def _next_to_end(live: LiveJob) -> list[WhyLine]:
     held = count(row.num_gpus, "GPU") if live.row.num_gpus else count(row.num_cpus, "CPU")
     words = f"{row.slurm_id} on {row.node_list} then gives back {held} at the latest: its limit"
     return [WhyLine("next to end", words, at=row.end_time)]
+
+
+def lease_lines(live: LiveJob) -> list[WhyLine]:
+    """Until when nobody takes its GPUs, or for whom it has given them up."""
+    lease = live.line.answer.get("lease")
+    if not lease:
+        return []
+    if lease["state"] == REQUEUED:
+        return [WhyLine("gave way", gave_way_words(lease), at=round(lease["since"]))]
+    lines = []
+    if "end_time" in lease:
+        lines.append(WhyLine("lease until", lease_words(lease), at=round(lease["end_time"])))
+    if words := unsaved_words(lease):
+        lines.append(WhyLine("has kept", words, at=round(lease["unsaved"]["at"])))
+    return lines
 
 
 def order_lines(live: LiveJob) -> list[WhyLine]:

@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from gsched.config.address import parse_address
+from gsched.config.fairness import check_fairness
 from gsched.config.freeze import parse_freeze
 from gsched.config.nodes import check_node_text
 from gsched.config.phases import parse_rules
@@ -380,6 +381,7 @@ def _checked(key: str, kind: Any, value: Any, place: str) -> Any:
 def _check_text(key: str, value: Any) -> None:
     """Raise ConfigError for a text that is not what its key asks for."""
     check_node_text(key, value)
+    check_fairness(key, value)
     if key in _ADDRESSES and value:
         parse_address(value)
     if key in _PATHS and value and not Path(value).is_absolute():

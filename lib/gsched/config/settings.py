@@ -118,10 +118,15 @@ class DaemonSettings:
     partitions: tuple[str, ...] = ()
     """Partitions whose jobs gsched may move; empty = all."""
     leases: bool = False
-    """true = a policy may lease GPUs: a job whose lease has ended is told to save (signal USR1 to
-    its batch shell) and requeued, where its user has asked for that. None of this release's
-    policies does, nor can a user ask yet. Where Slurm preempts by itself (PreemptType,
-    PreemptMode=REQUEUE), that is the better way."""
+    """true = a policy may lease GPUs (ltgf, tiresias, edf and others do): a job whose lease has
+    ended, and whose turn it is not any more, is told to save (signal USR1 to its batch shell), and
+    requeued when it has. Only jobs whose users have asked for it give way (`gsched submit
+    --gs-checkpoint`), and none that does not save within its grace (`grace_s` in `knobs`): what has
+    come of it is in its heartbeat, so that [heartbeat] dir should be set; without one the grace
+    alone decides. A lease lasts an hour, or 20 times as long as such a hand-over takes where that
+    is more; `lease_s` in `knobs` sets another length, and none is granted that is shorter than 20
+    hand-overs. Where Slurm itself preempts one job for another by requeueing it (PreemptType), that
+    is left to Slurm. See gsched-fairness(7)."""
     control_partitions: tuple[str, ...] = ()
     """Partitions whose jobs are ranked but not moved: the control with which `gsched daemon report`
     compares the others."""
@@ -156,6 +161,20 @@ class DaemonSettings:
     knobs: dict[str, float] = field(default_factory=dict)
     """Knobs of the policy, see `gsched policy list --json`; with `policy_scope` each policy takes
     those that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FairnessSettings:
+    """Whose the GPUs are, for the policy ltgf and `gsched fairness`. See gsched-fairness(7)."""
+
+    quotas: dict[str, float] = field(default_factory=dict)
+    """GPUs of each tenant (account), as a table: account = GPUs, in GPUs of worth 1. Who is not
+    named has none, and gets what others leave. Empty = as Slurm says: GrpTRES=gres/gpu of the
+    accounts where all that lie directly below root have one, else their shares (sacctmgr,
+    Fairshare) of the cluster's GPUs; without slurmdbd equal parts."""
+    gpu_weights: dict[str, float] = field(default_factory=dict)
+    """What a GPU of a type is worth, as a table: type (as in gres/gpu:TYPE) = worth, above 0. A
+    type that is not named is worth 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +259,7 @@ class Settings:
     slurm: SlurmSettings = SlurmSettings()
     predict: PredictSettings = PredictSettings()
     daemon: DaemonSettings = DaemonSettings()
+    fairness: FairnessSettings = FairnessSettings()
     forecast: ForecastSettings = ForecastSettings()
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     helper: HelperSettings = HelperSettings()

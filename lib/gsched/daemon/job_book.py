@@ -155,6 +155,7 @@ class JobBook:
             opted_out=wants.opt_out,
             is_cron=is_cron,
             is_foreign=priority is not None and is_foreign(priority.site_factor, ours),
+            saves=wants.checkpoint,
         )
         return to_view(row, text.name, key, wants, found)
 

@@ -1,20 +1,26 @@
 """Leases on a live Slurm: a job is told to save by a signal to its batch shell, then requeued.
 
 Slurm's own way (PreemptType with PreemptMode=REQUEUE, a GraceTime, and the user's own signal) does
-the same at once and without a daemon, where it is configured: `own_preemption` tells.
+the same at once and without a daemon. Where it is configured for two jobs, it is left to Slurm: the
+one that shall have the GPUs only has to stand in front.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 
+from gsched.daemon.lease_heartbeats import Reports, no_reports
 from gsched.daemon.requests import RequestBook
-from gsched.engine.leases import JobSeen, Move, Verb
+from gsched.engine.leases import JobSeen, Move, SaveReport, Verb
+from gsched.errors import GschedError
 from gsched.model.accounts import LeaseGrant
-from gsched.model.job import Capability, JobKey, LeaseState
+from gsched.model.job import Capability, JobKey, JobView, LeaseState
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.exclusions import Rules, exclusions
+from gsched.slurm.own_preemption import OwnPreemption
 from gsched.slurm.records import QueueRow, SlurmConfig
 
 log = logging.getLogger("gsched.daemon")
@@ -26,22 +32,42 @@ It goes to the batch shell alone. A shell that does not trap it dies of it: only
 asked for checkpoints are ever told.
 """
 
+PREEMPTION_LIFE_S = 300.0
+"""Who may preempt whom is asked again after so many seconds."""
+
+SLURMS_TIME_S = 600.0
+"""What Slurm has not done by itself after so many seconds, gsched does: the victim may be exempt
+from preemption for a reason that is not seen here."""
+
 _QUIET = frozenset({LeaseState.GRANTED, LeaseState.RENEWED})
 
 
 class LiveLeases:
-    """Implements ``gsched.engine.lease_driver.LeasePort``."""
+    """Implements ``gsched.engine.lease_ports.LeasePort``."""
 
     def __init__(
-        self, client: SlurmClient, config: SlurmConfig, rules: Rules, requests: RequestBook
+        self,
+        client: SlurmClient,
+        config: SlurmConfig,
+        rules: Rules,
+        requests: RequestBook,
+        reports: Reports = no_reports,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`monotonic` gives seconds that no clock change touches."""
         self._client = client
         self._requests = requests
+        self._reports = reports
+        self._monotonic = monotonic
+        self._own = OwnPreemption()
+        self._own_until = -math.inf
+        self._left: dict[tuple[JobKey, int], float] = {}  # attempts left to Slurm, since when
         self.configure(config, rules)
 
     def configure(self, config: SlurmConfig, rules: Rules) -> None:
         """Go on by what the site and Slurm's configuration say now."""
         self.wait_s = config.requeue_wait_s
+        self._config = config
         self._rules = rules
 
     def observe(self, keys: Sequence[JobKey]) -> Mapping[JobKey, JobSeen]:
@@ -55,22 +81,46 @@ class LiveLeases:
         }
 
     def _seen(self, key: JobKey, row: QueueRow) -> JobSeen:
-        """By the one list of exclusions; whether it is a cron job the snapshot has told."""
+        """By the one list of exclusions; whether it is a cron job the snapshot has told.
+
+        What its user asked is what the daemon has captured, as in the snapshot.
+        """
+        wants = self._requests.wants(key)
         found = exclusions(
             row,
             None,
             self._rules,
-            opted_out=self._requests.wants(key).opt_out,
+            opted_out=wants.opt_out,
             is_cron=False,
             is_foreign=False,
+            saves=wants.checkpoint,
         )
         codes = [e.code for e in found if e.capability is Capability.PREEMPT]
         return JobSeen(row.submit_time, row.restarts, row.state, codes[0] if codes else "")
 
-    def saved(self, grant: LeaseGrant) -> bool | None:
-        """None: no job has a way yet to report that it has saved. Its grace decides."""
-        del grant
-        return None
+    def report(self, grant: LeaseGrant) -> SaveReport | None:
+        """By the heartbeat of the user who has asked for checkpoints; None where it has none."""
+        asked = self._requests.of(grant.key)
+        return None if asked is None else self._reports(grant, asked.user)
+
+    def is_slurms(self, victim: JobView, beneficiary: JobView) -> bool:
+        """By PreemptType: the QOS that one may preempt, or the partitions of a lower tier."""
+        now = self._monotonic()
+        if now >= self._own_until:
+            self._ask_preemption(now)
+        if not self._own.requeues(victim, beneficiary):
+            return False
+        since = self._left.setdefault((victim.key, victim.attempt), now)
+        return now - since < SLURMS_TIME_S
+
+    def _ask_preemption(self, now: float) -> None:
+        """What is not answered stands as it was: no reason to fail a round."""
+        self._own_until = now + PREEMPTION_LIFE_S
+        self._left = {which: at for which, at in self._left.items() if now - at < 86400}
+        try:
+            self._own = self._client.own_preemption(self._config)
+        except GschedError as e:
+            log.warning("whom Slurm itself preempts is not known: %s", e.message)
 
     def act(self, verb: Verb, key: JobKey) -> str:
         """By one scancel or scontrol for this job."""
@@ -82,6 +132,8 @@ class LiveLeases:
 def tell(grant: LeaseGrant, move: Move) -> None:
     """Log what a lease has come to; of those that only begin, in detail logs."""
     level = logging.DEBUG if move.state in _QUIET else logging.INFO
+    if move.is_unsaved:
+        level = logging.WARNING
     log.log(
         level,
         "lease %s of job %s: %s%s",
@@ -89,19 +141,4 @@ def tell(grant: LeaseGrant, move: Move) -> None:
         grant.key.slurm_id,
         move.state.value,
         f" ({move.detail})" if move.detail else "",
-    )
-
-
-def own_preemption(config: SlurmConfig) -> str:
-    """How Slurm itself preempts jobs by requeueing them, in words; "" where it does not."""
-    kind = config.get("PreemptType").rpartition("/")[2]
-    if kind in {"", "none"} or "REQUEUE" not in config.get("PreemptMode").upper():
-        return ""
-    signals = "preempt_send_user_signal"
-    told = signals in config.flags("SlurmctldParameters") or "send_user_signal" in config.flags(
-        "PreemptParameters"
-    )
-    return (
-        f"Slurm preempts here by itself (preempt/{kind}, REQUEUE), and "
-        f"{'tells' if told else 'does not tell'} jobs by their own --signal"
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.gate import Gate, Mode, Verdict
 from gsched.daemon.kept_listener import KeptListener
+from gsched.daemon.lease_document import lease_documents
 from gsched.daemon.locks import StateDir
 from gsched.daemon.notify import Notifier
 from gsched.daemon.reloading import Reload, reload_if_wanted
@@ -143,7 +144,7 @@ class LoopParts:
 
     `take_back` takes back every value that was written (kill switch, control interval).
     `facts` are those that metrics tell beside the rounds'. `listeners`: name (``query``,
-    ``metrics``, ``control``) → what is kept open.
+    ``metrics``, ``control``) → what is kept open. `standing` tells how accounts stand.
     """
 
     runner: RoundRunner
@@ -164,6 +165,7 @@ class LoopParts:
     listeners: Mapping[str, KeptListener]
     foresight: Foresight = field(default_factory=NoForesight)
     saver: Saver = field(default_factory=NoSaver)
+    standing: Callable[[], Mapping[str, JsonValue]] = dict
 
 
 class DaemonLoop:
@@ -281,10 +283,19 @@ class DaemonLoop:
             query_address=query.address if query else "",
             query_problem=query.problem if query else "",
             ces=self.parts.saver.document(),
+            fairness=self.parts.standing(),
+            leases=self._leases(config),
         )
         forecast = self.parts.foresight.edition()
         self.bulletin = describe(result, config, news, self.parts.requests, self.bulletin, forecast)
         publish(self.options.status_file, self.bulletin)
+
+    def _leases(self, config: SlurmConfig) -> dict[str, dict[str, JsonValue]]:
+        driver = self.parts.runner.leases
+        if driver is None:
+            return {}
+        private = "jobs" in config.get("PrivateData").split(",")
+        return lease_documents(driver.standing, driver.unsaved, private=private)
 
     def run(self, after_round: Callable[[RoundResult], None]) -> None:
         """Rounds every `interval_s` seconds, or when one is asked for, until the wish to end.

@@ -18,8 +18,10 @@ from gsched.daemon.bounded_server import Refusals
 from gsched.daemon.ces_facts import CesFacts
 from gsched.daemon.forecast_facts import ForecastFacts
 from gsched.daemon.gate import Mode
+from gsched.daemon.lease_facts import LeaseFacts
 from gsched.daemon.metrics_ces import ces_metrics
 from gsched.daemon.metrics_forecast import forecast_metrics
+from gsched.daemon.metrics_leases import lease_metrics
 from gsched.daemon.model_facts import KINDS, ModelFacts
 from gsched.engine.round import RoundResult
 from gsched.engine.starvation import STARVING
@@ -58,6 +60,7 @@ class Facts:
     truths: Sequence[PredictionTruth] = ()
     forecast: ForecastFacts | None = None
     ces: CesFacts | None = None
+    leases: LeaseFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,8 @@ class Gauges(Collector):
             families += forecast_metrics(facts.forecast)
         if facts.ces is not None:
             families += ces_metrics(facts.ces)
+        if facts.leases is not None:
+            families += lease_metrics(facts.leases)
         return [family for family in families if family.samples]
 
     def _daemon(self, facts: Facts) -> Iterator[Metric]:

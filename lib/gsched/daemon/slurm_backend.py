@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gsched.config.settings import DaemonSettings
+from gsched.daemon.age_repaid import NOTHING_OWED, Repayment, repay, told
 from gsched.daemon.bursts import DEFAULT_BF_INTERVAL_S, Bursts
 from gsched.daemon.inversions import Inversions, InversionWatch
 from gsched.daemon.job_book import EpochLookup, JobBook, Seen
@@ -26,8 +27,7 @@ from gsched.model.jobtable import JobTable
 from gsched.model.journal import Change, Outcome, Readback, Standing
 from gsched.model.ranks import RankTable
 from gsched.slurm.client import SlurmClient
-from gsched.slurm.exclusions import Rules, nobody
-from gsched.slurm.records import QueueRow
+from gsched.slurm.exclusions import Rules
 
 
 class SlurmBackend:
@@ -39,6 +39,8 @@ class SlurmBackend:
 
     capabilities: frozenset[Capability]
     rules: Rules
+    repayment: Repayment
+    """What requeued jobs are owed; whoever carries leases out sets it."""
 
     def __init__(
         self,
@@ -51,17 +53,16 @@ class SlurmBackend:
         requests: RequestBook,
         bf_interval_s: float = DEFAULT_BF_INTERVAL_S,
         monotonic: Callable[[], float] = time.monotonic,
-        saves: Callable[[QueueRow], bool] = nobody,
     ) -> None:
         """`bf_interval_s` is the cluster's own; `monotonic` gives seconds that no clock change
-        touches; `saves` is that of Rules.
+        touches.
         """
         self.cluster = cluster
         self.requests = requests
+        self.repayment = NOTHING_OWED
         self._client = client
         self._clock = clock
         self._monotonic = monotonic
-        self._saves = saves
         self._looker = Looker(client, monotonic)
         self._book = JobBook(cluster, epochs, requests)
         self._sightings = Sightings(cluster)
@@ -86,7 +87,6 @@ class SlurmBackend:
             partitions=frozenset(settings.partitions),
             users=frozenset(settings.exclude_users),
             accounts=frozenset(settings.exclude_accounts),
-            saves=self._saves,
         )
         self._bursts.interval_s = settings.burst_interval_s or bf_interval_s
 
@@ -175,17 +175,24 @@ class SlurmBackend:
         ranks = RankTable.of(decision.order, state.jobs)
         back = take_backs(jobs, self._control, ranks, decision.reasons, round_id)
         found = targets(ranks, jobs, self.scale, self._control)
+        owed = self.repayment
+        found, repaid = repay(found, jobs, owed, self.scale)
         found, short = lift(found, ranks, decision.reasons, jobs, back, self.scale)
         self._inversions.ranked(jobs, found)
-        told = {key: _out_of_reach(decision.reasons[key]) for key in short}
+        reasons = {key: _out_of_reach(decision.reasons[key]) for key in short}
+        reasons |= {
+            key: told(decision.reasons[key], points, owed.waited_s[key])
+            for key, points in repaid.items()
+            if key not in reasons
+        }
         budget = self._settings.write_budget
         room = max(0, budget - len(back))
         chosen, left = moves(found, jobs, self.scale, decision.reasons, round_id, room)
         changes = (*back[:budget], *chosen)
         left += max(0, len(back) - budget)
         if not self._bursts.may_write(self._looked_at):
-            return Plan((), len(changes) + left, told)
-        return Plan(changes, left, told)
+            return Plan((), len(changes) + left, reasons)
+        return Plan(changes, left, reasons)
 
     def inversions(self) -> Inversions | None:
         """The pairs of jobs that the last plan turns round against their QOS or fair-share.

@@ -15,11 +15,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gsched.daemon.ces_facts import ces_for_everybody
+from gsched.daemon.fairness_told import fairness_for_everybody
 from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.forecast_shapes import is_foreseen
+from gsched.daemon.lease_document import is_lease
 from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED, answer_document
 from gsched.daemon.shapes import is_number
 from gsched.files import read_bounded, write_atomically
@@ -86,21 +88,28 @@ class JobAnswers:
         return json.dumps(dict(self.jobs), allow_nan=False)
 
 
+class _Basis(NamedTuple):
+    """`requests` is the edition of the requests, `forecast` the number of the forecast."""
+
+    jobs: JobTable
+    decision: Decision
+    requests: int
+    forecast: int
+    leases: Mapping[str, dict[str, JsonValue]]
+
+
 @dataclass(frozen=True, slots=True)
 class Bulletin:
     """What one round has to say; never changed afterwards.
 
     `head` is about the round, `answers` about jobs. `private`: the cluster hides users' jobs from
-    each other. `basis` is what the answers were made of: jobs, decision, edition of the requests,
-    number of the forecast.
+    each other. `basis` is what the answers were made of.
     """
 
     head: Mapping[str, JsonValue]
     answers: JobAnswers
     private: bool
-    basis: tuple[JobTable, Decision, int, int] | None = field(
-        default=None, repr=False, compare=False
-    )
+    basis: _Basis | None = field(default=None, repr=False, compare=False)
 
     @property
     def jobs(self) -> Mapping[str, dict[str, JsonValue]]:
@@ -123,7 +132,8 @@ class RoundNews:
 
     `mode` is the gate's, `why` its reason. `query_address` is where the query socket listens, ''
     for nowhere; `query_problem` why it does not listen where it should. `ces` is what energy saving
-    has told after the round before.
+    has told after the round before, `fairness` how accounts stood when the last hour was closed,
+    `leases` what is to be told of jobs' leases, by Slurm's id.
     """
 
     interval_s: float
@@ -132,6 +142,8 @@ class RoundNews:
     query_address: str = ""
     query_problem: str = ""
     ces: Mapping[str, JsonValue] = field(default_factory=dict)
+    fairness: Mapping[str, JsonValue] = field(default_factory=dict)
+    leases: Mapping[str, dict[str, JsonValue]] = field(default_factory=dict)
 
 
 def describe(
@@ -164,36 +176,34 @@ def describe(
         "query_address": news.query_address,
         "query_problem": news.query_problem,
         "ces": ces_for_everybody(news.ces),
+        "fairness": fairness_for_everybody(news.fairness, config.get("PrivateData")),
     }
-    if before is not None and _says_the_same(before, head, result, requests, forecast):
+    basis = _Basis(
+        result.state.jobs, result.decision, requests.edition, forecast.number, news.leases
+    )
+    if before is not None and _says_the_same(before, head, basis):
         return replace(before, head=head, private=private)
     views = [v for v in result.state.jobs.views if v.state in _TOLD]
     answers = JobAnswers(
         jobs={v.key.slurm_id: _public_job(v, result, requests, forecast) for v in views},
         owners={v.key.slurm_id: v.user for v in views},
     )
-    basis = (result.state.jobs, result.decision, requests.edition, forecast.number)
+    for name, lease in news.leases.items():
+        if name in answers.jobs:
+            answers.jobs[name]["lease"] = {**lease}
     return Bulletin(head, answers, private, basis)
 
 
-def _says_the_same(
-    before: Bulletin,
-    head: Mapping[str, JsonValue],
-    result: RoundResult,
-    requests: RequestBook,
-    forecast: Edition,
-) -> bool:
+def _says_the_same(before: Bulletin, head: Mapping[str, JsonValue], basis: _Basis) -> bool:
     """Whether this round says of jobs what the one before said: a steady queue costs little."""
-    if before.basis is None:
-        return False
-    jobs, decision, *editions = before.basis
-    if jobs is not result.state.jobs or editions != [requests.edition, forecast.number]:
+    was = before.basis
+    if was is None or was.jobs is not basis.jobs or was[2:] != basis[2:]:
         return False
     from gsched.daemon.same_answers import same_decision
 
     about = ("policy", "acting", "model_id")
     return all(before.head.get(key) == head[key] for key in about) and same_decision(
-        decision, result.decision
+        was.decision, basis.decision
     )
 
 
@@ -295,6 +305,7 @@ def _is_sound(job: object) -> bool:
         and (reason is None or _has(reason, {"code": str, "params": dict}))
         and (excluded is None or _has(excluded, {"code": str, "detail": str}))
         and (duration is None or _is_duration(duration))
+        and ("lease" not in job or is_lease(job["lease"]))
         and _is_answer(job)
         and is_foreseen(job)
     )

@@ -1,4 +1,4 @@
-"""The named points of a round, of orders to nodes and of a change of model, for tests that kill.
+"""The named points of rounds, orders to nodes, accounts and changes of model, for tests that kill.
 
 At each of them what lies on disk and in Slurm is a state from which the next round, or the next
 fit, recovers by itself.
@@ -32,6 +32,8 @@ class FaultPoint(enum.Enum):
     CES_INTENT_RECORDED = "ces-intent-recorded"
     CES_SENT = "ces-sent"
     CES_ALL_SENT = "ces-all-sent"
+    FAIRNESS_NOTED = "fairness-noted"
+    FAIRNESS_CLOSED = "fairness-closed"
     MODEL_KEPT = "model-kept"
     MODEL_RECORDED = "model-recorded"
     MODEL_IN_USE = "model-in-use"
@@ -46,7 +48,11 @@ LEASE_POINTS = tuple(p for p in FaultPoint if p.value.startswith("lease-"))
 CES_POINTS = tuple(p for p in FaultPoint if p.value.startswith("ces-"))
 """Those between the steps of an order that puts nodes to sleep or wakes them."""
 
-ROUND_POINTS = tuple(p for p in FaultPoint if p not in (*LEASE_POINTS, *CES_POINTS, *MODEL_POINTS))
+FAIRNESS_POINTS = tuple(p for p in FaultPoint if p.value.startswith("fairness-"))
+"""Those after the steps that keep up the ledger of tenants; only a service comes to them."""
+
+_OTHERS = (*LEASE_POINTS, *CES_POINTS, *FAIRNESS_POINTS, *MODEL_POINTS)
+ROUND_POINTS = tuple(p for p in FaultPoint if p not in _OTHERS)
 """Those that an acting round with something to write comes to."""
 
 FaultHook = Callable[[FaultPoint], None]

@@ -7,11 +7,11 @@ that is killed between any two calls leaves a lease from which the next round go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
+from gsched.engine.lease_ports import LeasePort, LeaseStore
 from gsched.engine.lease_rules import HandOver, benefit_refusal
 from gsched.engine.leases import (
     Act,
@@ -26,7 +26,7 @@ from gsched.engine.leases import (
 )
 from gsched.engine.ports import Clock
 from gsched.engine.validate import Problem
-from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseGrant, LeaseRevoke
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, Grant, Renew, Revoke
 from gsched.model.job import JobKey, JobState, Lease, LeaseState
@@ -49,67 +49,21 @@ _POINT_OF_ACT = {
 }
 
 
-class LeaseStore(Protocol):
-    """Durable leases (``gsched_sql.lease_rows``). Every call commits before it returns."""
+@dataclass(frozen=True, slots=True)
+class Unsaved:
+    """At `at` an attempt kept its GPUs though its lease was revoked: it had not saved, `why`."""
 
-    def grant(self, grant: LeaseGrant, at: int, detail: str = "") -> None:
-        """Keep a new lease; one that is kept already changes nothing."""
-        ...
-
-    def renew(self, lease_id: str, following: LeaseGrant, at: int, detail: str = "") -> None:
-        """End a lease as RENEWED and keep the one that follows it, both or none."""
-        ...
-
-    def revoke(self, lease_id: str, revoke: LeaseRevoke, at: int, detail: str = "") -> None:
-        """Take a lease on to ENDING and keep how it is revoked."""
-        ...
-
-    def move(self, lease_id: str, state: LeaseState, at: int, detail: str = "") -> None:
-        """Take a lease on to its next state; what is told again changes nothing."""
-        ...
-
-    def standing(self, cluster: str) -> Sequence[LeaseGrant]:
-        """The leases of a cluster that are not over, oldest first."""
-        ...
-
-    def events(self, lease_id: str) -> Sequence[LeaseEvent]:
-        """The transitions of a lease; none where it is not kept."""
-        ...
-
-    def save_times(self, cluster: str) -> Sequence[int]:
-        """Seconds that the jobs told last took to save, or were given to."""
-        ...
-
-
-class LeasePort(Protocol):
-    """What leases need of a cluster (``gsched.daemon.lease_backend``)."""
-
-    @property
-    def wait_s(self) -> int:
-        """Seconds before which no requeued job starts again."""
-        ...
-
-    def observe(self, keys: Sequence[JobKey]) -> Mapping[JobKey, JobSeen]:
-        """These jobs as they are now, ended ones too; those that nobody knows are absent.
-
-        Raises UnavailableError or TryAgainError when the cluster does not answer.
-        """
-        ...
-
-    def saved(self, grant: LeaseGrant) -> bool | None:
-        """Whether the job reports that it has saved since it was told; None: it reports nothing."""
-        ...
-
-    def act(self, verb: Verb, key: JobKey) -> str:
-        """Signal or requeue a job, once; why that was refused, "" when it was taken.
-
-        Raises UnavailableError or TryAgainError when that is not known: it may have been done.
-        """
-        ...
+    attempt: int
+    at: int
+    why: str
 
 
 class LeaseDriver:
-    """The leases of one cluster. Its calls are those of one round, in their order."""
+    """The leases of one cluster. Its calls are those of one round, in their order.
+
+    `standing` are the leases that were not over after the last of them; `unsaved`, by job, what
+    this process has seen of jobs that did not save in time.
+    """
 
     def __init__(
         self,
@@ -125,6 +79,8 @@ class LeaseDriver:
         self.port = port
         self._store, self._clock = store, clock
         self._on_point, self._tell = on_point, tell
+        self.standing: Sequence[LeaseGrant] = ()
+        self.unsaved: dict[JobKey, Unsaved] = {}
 
     def seen(self, state: ClusterState, acting: bool) -> ClusterState:
         """`state` with the leases of its jobs. Settles them first when `acting`.
@@ -134,6 +90,8 @@ class LeaseDriver:
         standing = self._store.standing(self.cluster)
         if acting:
             standing = self._settled(standing, state)
+        self.standing = standing
+        self.unsaved = {key: told for key, told in self.unsaved.items() if key in state.jobs}
         held = {g.key: g.lease for g in standing if g.lease.state is not LeaseState.REQUEUED}
         if not held:
             return state
@@ -150,6 +108,7 @@ class LeaseDriver:
         for grant in self._store.standing(self.cluster):
             if grant.lease.state.can_be_undone:
                 self._carry(grant, _from(state, grant.key))
+        self.standing = self._store.standing(self.cluster)
         return problems
 
     def take_back(self, why: str) -> tuple[str, ...]:
@@ -180,8 +139,10 @@ class LeaseDriver:
     def _write(self, grant: LeaseGrant, moves: Iterable[Move]) -> LeaseGrant:
         for move in moves:
             at = self._clock()
-            self._store.move(grant.lease.lease_id, move.state, at, move.detail)
+            self._store.move(grant.lease.lease_id, move.state, at, move.detail, move.told_step)
             grant = moved(grant, move, at)
+            if move.is_unsaved:
+                self.unsaved[grant.key] = Unsaved(grant.attempt, at, move.detail)
             self._tell(grant, move)
             if move.state in _POINT_OF_STATE:
                 self._on_point(_POINT_OF_STATE[move.state])
@@ -195,28 +156,33 @@ class LeaseDriver:
                 if moves or seen is None:
                     self._write(grant, moves)
                     return
-            step = carried_on(grant, seen, self.port.saved(grant), self._clock())
+            report = self.port.report(grant)
+            step = carried_on(grant, seen, report, self._clock())
             if isinstance(step, Act):  # what it needs must hold now, not only some seconds ago
                 seen, moves = self._look(grant)
                 if moves or seen is None:
                     self._write(grant, moves)
                     return
-                step = carried_on(grant, seen, self.port.saved(grant), self._clock())
+                report = self.port.report(grant)
+                step = carried_on(grant, seen, report, self._clock())
             if isinstance(step, Act):
-                step = self._act(grant, step)
+                step = self._act(grant, step, report.step if report else None)
             if step is None:
                 return
             grant = self._write(grant, [step])
 
-    def _act(self, grant: LeaseGrant, act: Act) -> Move | None:
-        """Do it, look at what became of it, and write that down; the move that it is, if any."""
+    def _act(self, grant: LeaseGrant, act: Act, step: int | None) -> Move | None:
+        """Do it, look at what became of it, and write that down; the move that it is, if any.
+
+        `step` is the job's before.
+        """
         refusal = self.port.act(act.verb, grant.key)
         self._on_point(_POINT_OF_ACT[act.verb])
         _, moves = self._look(grant)
         if moves:
             self._write(grant, moves)
             return None
-        return answered(act, refusal)
+        return answered(act, refusal, step)
 
     def _look(self, grant: LeaseGrant) -> tuple[JobSeen | None, tuple[Move, ...]]:
         seen = self.port.observe([grant.key]).get(grant.key)
@@ -247,7 +213,8 @@ class LeaseDriver:
             if action.key in done:
                 what = "the job has another action in this decision"
             elif isinstance(action, Revoke):
-                what = vain.get(action.action_id) or self._begin(action, held.get(action.key))
+                what = vain.get(action.action_id) or self._slurms(action, state)
+                what = what or self._begin(action, held.get(action.key))
             else:
                 what = self._give(action, held.get(action.key), cost, state)
             done.add(action.key)
@@ -305,6 +272,15 @@ class LeaseDriver:
         self._tell(held, Move(LeaseState.RENEWED, detail))
         self._on_point(FaultPoint.LEASE_GRANTED)
         return ""
+
+    def _slurms(self, action: Revoke, state: ClusterState) -> str:
+        """That the cluster does by itself what is decided; "" where it does not."""
+        whom = action.beneficiary
+        if whom is None or whom not in state.jobs:
+            return ""
+        if not self.port.is_slurms(state.jobs.view(action.key), state.jobs.view(whom)):
+            return ""
+        return f"Slurm preempts it by itself for {whom.slurm_id}"
 
     def _begin(self, action: Revoke, held: LeaseGrant | None) -> str:
         """Write a revoke down; why not, if not."""

@@ -49,9 +49,14 @@ class HandOver:
         return cls(round(statistics.median(save_times or [FIRST_SAVE_S])), wait_s)
 
     @property
+    def seconds(self) -> int:
+        """For which the GPUs, or the job, are idle at least."""
+        return self.save_s + self.wait_s
+
+    @property
     def shortest_lease_s(self) -> int:
         """No shorter lease is granted."""
-        return HAND_OVERS_A_LEASE * (self.save_s + self.wait_s)
+        return HAND_OVERS_A_LEASE * self.seconds
 
     @property
     def default_lease_s(self) -> int:
@@ -64,7 +69,8 @@ class HandOver:
             return ""
         return (
             f"a lease of {length_s} s is shorter than {HAND_OVERS_A_LEASE} hand-overs of "
-            f"{self.save_s + self.wait_s} s"
+            f"{self.seconds} s: set lease_s in [daemon.knobs] to {self.shortest_lease_s} or more, "
+            "or leave it out"
         )
 
 

@@ -14,7 +14,10 @@ restart count, so that it is not sent a second time, and one that is sent twice 
 refused by Slurm, for the job waits. A signal leaves no trace in Slurm: after a kill it is sent
 again, so that a job may be told twice to save.
 
-Nothing reports yet that a job has saved. A lease then counts as SAVED when its grace is over.
+A job that tells of its checkpoints (SaveReport) has saved when one of them holds all the steps
+that it had finished when it was told. If there is none by the end of its grace, it keeps its GPUs.
+A job that tells nothing counts as SAVED when its grace is over. While a job writes a checkpoint of
+its own accord, it is not told.
 """
 
 from __future__ import annotations
@@ -56,11 +59,46 @@ class JobSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveReport:
+    """What a running job tells of its checkpoints.
+
+    `step` steps are finished, `committed_step` of them are in its newest checkpoint; None: not
+    known, or there is none. `is_writing`: a checkpoint is being written, or nobody can tell.
+    """
+
+    step: int | None
+    committed_step: int | None
+    is_writing: bool = False
+
+    def has_saved(self, told_step: int | None) -> bool | None:
+        """Whether what was finished when the job was told is in a checkpoint, and none is written.
+
+        `told_step` as in LeaseGrant. Where it is None, a job that has saved all has saved; of any
+        other one nothing can be said.
+        """
+        needed = self.step if told_step is None else told_step
+        saved = self.committed_step
+        if needed is not None and saved is not None and saved >= needed and not self.is_writing:
+            return True
+        return None if told_step is None else False
+
+
+NOT_READABLE = SaveReport(None, None, is_writing=True)
+"""Of a job that tells of its checkpoints, where that cannot be read now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
-    """A transition to be written down, and why."""
+    """A transition to be written down, and why.
+
+    `told_step` comes with SIGNALLED, see LeaseGrant. `is_unsaved`: the job keeps its GPUs because
+    it has not saved in time.
+    """
 
     state: LeaseState
     detail: str = ""
+    told_step: int | None = None
+    is_unsaved: bool = False
 
 
 class Verb(enum.Enum):
@@ -117,10 +155,12 @@ def _end(seen: JobSeen) -> tuple[Move, ...]:
     return ()
 
 
-def carried_on(grant: LeaseGrant, seen: JobSeen, saved: bool | None, now: int) -> Move | Act | None:
+def carried_on(
+    grant: LeaseGrant, seen: JobSeen, report: SaveReport | None, now: int
+) -> Move | Act | None:
     """The next step of a lease that `settled` has nothing to say of; None: wait.
 
-    `saved` is what the job itself reports, None: nothing. A move is written down, and the lease
+    `report` is what the job itself tells, None: nothing. A move is written down, and the lease
     asked about again; an act is done, and then looked at.
     """
     state, revoke = grant.lease.state, grant.revoke
@@ -131,9 +171,12 @@ def carried_on(grant: LeaseGrant, seen: JobSeen, saved: bool | None, now: int) -
     if state is LeaseState.ENDING:
         step: Move | Act = Act(f"{revoke.revoke_id}/signal", Verb.SIGNAL, revoke.valid_until)
     elif state is LeaseState.SIGNALLED:
+        saved = report.has_saved(grant.told_step) if report is not None else None
         over_at = grant.since + revoke.grace_s
         if saved is not True and grant.since - CLOCK_SLACK_S <= now < over_at:
             return None
+        if saved is False and report is not None and now >= over_at:
+            return Move(LeaseState.KEPT, _unsaved(grant, report), is_unsaved=True)
         why = "the job says so" if saved else f"its grace of {revoke.grace_s} s is over"
         step = _in_time(Move(LeaseState.SAVED, why), over_at + REQUEUE_WINDOW_S, grant, now)
     else:
@@ -143,7 +186,22 @@ def carried_on(grant: LeaseGrant, seen: JobSeen, saved: bool | None, now: int) -
         step = _in_time(step, step.valid_until, grant, now)
         if isinstance(step, Act) and seen.state is not JobState.RUNNING:
             return None  # suspended or just ending: it could not save, or need not be requeued
+    if state is LeaseState.ENDING and report is not None and report.is_writing:
+        if isinstance(step, Act):
+            return None  # a checkpoint that is being written is not disturbed
+        return replace(step, detail=f"{step.detail}: it was saving until then", is_unsaved=True)
     return step
+
+
+def _unsaved(grant: LeaseGrant, report: SaveReport) -> str:
+    """How far a job has come that has not saved in time."""
+    grace_s = grant.revoke.grace_s if grant.revoke else 0
+    words = f"has not saved within {grace_s} s"
+    if report is NOT_READABLE:
+        return f"{words}: its heartbeat cannot be read"
+    saved = "no step" if report.committed_step is None else f"step {report.committed_step:,}"
+    being = ", and a checkpoint is being written" if report.is_writing else ""
+    return f"{words}: {saved} of the {grant.told_step:,} that were done is saved{being}"
 
 
 def _in_time(step: Move | Act, valid_until: int, grant: LeaseGrant, now: int) -> Move | Act:
@@ -154,14 +212,17 @@ def _in_time(step: Move | Act, valid_until: int, grant: LeaseGrant, now: int) ->
     return step
 
 
-def answered(act: Act, refusal: str) -> Move | None:
+def answered(act: Act, refusal: str, told_step: int | None = None) -> Move | None:
     """What an answer of Slurm's says of the lease: `refusal` is "" when the act was taken.
 
-    A requeue that was taken says nothing yet: the job shows it.
+    `told_step` is the job's when the signal was sent. A requeue that was taken says nothing yet:
+    the job shows it.
     """
     if refusal:
         return Move(LeaseState.REFUSED, f"{act.verb.value}: {refusal}")
-    return Move(LeaseState.SIGNALLED) if act.verb is Verb.SIGNAL else None
+    if act.verb is Verb.SIGNAL:
+        return Move(LeaseState.SIGNALLED, told_step=told_step)
+    return None
 
 
 def undone(grant: LeaseGrant, seen: JobSeen, why: str) -> Move | None:
@@ -175,4 +236,6 @@ def undone(grant: LeaseGrant, seen: JobSeen, why: str) -> Move | None:
 
 def moved(grant: LeaseGrant, move: Move, at: int) -> LeaseGrant:
     """The lease after a transition."""
-    return replace(grant, lease=replace(grant.lease, state=move.state), since=at)
+    told_step = grant.told_step if move.told_step is None else move.told_step
+    lease = replace(grant.lease, state=move.state)
+    return replace(grant, lease=lease, since=at, told_step=told_step)

@@ -37,6 +37,17 @@ CHANGE_LIFE_S = 300
 stood still, and the next round knows better."""
 
 
+Seed = Callable[[Policy, Mapping[str, JsonValue], int], Mapping[str, JsonValue]]
+"""A policy's memory, and when (epoch) the look was → the memory with which it decides."""
+
+
+def as_it_is(
+    _policy: Policy, memory: Mapping[str, JsonValue], _as_of: int
+) -> Mapping[str, JsonValue]:
+    """The memory as the journal has it."""
+    return memory
+
+
 @dataclass(frozen=True, slots=True)
 class RoundResult:
     """What one round saw, decided and did.
@@ -99,8 +110,9 @@ class RoundRunner:
         stopwatch: Stopwatch = no_stopwatch,
         leases: LeaseDriver | None = None,
         extra: Callable[[], Mapping[str, JsonValue]] = dict,
+        seed: Seed = as_it_is,
     ) -> None:
-        """`extra` is asked once in a round, after the plan."""
+        """`extra` is asked once in a round, after the plan; `seed` before the policy decides."""
         self.backend = backend
         self.policy = policy
         self.journal = journal
@@ -113,6 +125,7 @@ class RoundRunner:
         self.stopwatch = stopwatch
         self.leases = leases
         self.extra = extra
+        self.seed = seed
         self._predictions = PredictionBook()
         self._observed: dict[tuple[JobKey, str], int] = {}
         # Attempts whose last change was refused, and for how many rounds they are left alone.
@@ -138,6 +151,7 @@ class RoundRunner:
         )
         with times.of("journal"):
             memory = self.journal.memory(info.cluster, info.policy)
+            memory = self.seed(self.policy, memory, state.as_of)
         with times.of("decide"):
             decision, problems = self._decide(state, memory, info.started_at)
         self.on_point(FaultPoint.DECIDED)

@@ -78,9 +78,17 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
         return "taken back" + (f": {because}" if because else "")
     in_order = order_reason(code, params)
     if in_order is not None:
-        return in_order
+        return in_order + _repaid_words(params)
     details = ", ".join(f"{k} {_number(v)}" for k, v in params.items())
     return f"{code} ({details})" if details else code
+
+
+def _repaid_words(params: Mapping[str, Any]) -> str:
+    """What a job has got back of the age that its requeue has cost; "" for none."""
+    points, waited_s = params.get("repaid_points"), params.get("repaid_wait_s")
+    if not _is_amount(points) or not points:
+        return ""
+    return f"; moved up by {points:.0f} points for {_span(waited_s)} of waiting before its requeue"
 
 
 def slurm_reason(reason: str) -> str:

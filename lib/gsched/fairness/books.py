@@ -76,6 +76,14 @@ class Quotas:
         order = rows[np.lexsort((self.gpus[rows], self.since_s[rows]))]
         return self.since_s[order], self.gpus[order]
 
+    def at(self, time_s: float, tenants: int) -> FloatColumn:
+        """The quotas in force at a time, of so many tenants by code; 0: none (yet)."""
+        found = np.zeros(tenants)
+        for tenant in range(tenants):
+            since, gpus = self.of(tenant)
+            found[tenant] = np.concatenate(([0.0], gpus))[np.searchsorted(since, time_s, "right")]
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Books:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gsched.model.job import JobKey, Lease, LeaseState
 
@@ -27,7 +28,9 @@ class LeaseGrant:
     """A lease with what it is for: one attempt of a job, and its GPUs.
 
     The attempt is told by its submit time and Slurm's count of `restarts`. `since` is when the
-    lease came to its present state (epoch), `revoke` is there from ENDING on.
+    lease came to its present state (epoch), `revoke` is there from ENDING on. `told_step` is the
+    number of steps that the job had finished when it was told to save, by its own heartbeat; None:
+    it told none, or was not told.
     """
 
     lease: Lease
@@ -37,6 +40,7 @@ class LeaseGrant:
     restarts: int = 0
     since: int = 0
     revoke: LeaseRevoke | None = None
+    told_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,58 @@ class LeaseEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class SiteQuotas:
+    """What a site says of its tenants now: how many GPUs are whose, and what a GPU is worth.
+
+    `gpus` go by tenant and count as GPUs of worth 1; {}: all have equal parts of `total_gpus`.
+    `source` is who says so (see QUOTA_SOURCES). `gpu_weights` are the worths of GPUs by type, as
+    Slurm spells it behind ``gres/gpu:``; a type that is not named is worth 1.
+    """
+
+    gpus: Mapping[str, float]
+    total_gpus: float
+    source: str
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
+
+
+QUOTA_SOURCES = ("settings", "limits", "shares", "equal")
+"""gsched.toml, Slurm's GrpTRES of accounts, shares of accounts, or equal parts where all fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """From `since_time` (epoch) on a tenant has a quota of so many GPUs; `source` says so."""
+
+    tenant: str
+    since_time: int
+    gpus: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class WeightChange:
+    """From `since_time` (epoch) on a GPU of a type is worth so much."""
+
+    gpu_type: str
+    since_time: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePast:
+    """A lease and the way that it has come, oldest first."""
+
+    grant: LeaseGrant
+    events: tuple[LeaseEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FairnessEntry:
     """What a tenant was given and owed in the `length_s` seconds from `begin_time` on.
 
-    All amounts are GPU-seconds. `borrowed_gpu_s` is what of the received was beyond the quota.
+    All amounts are GPU-seconds. `entitled_gpu_s` is the metric's account, of what was asked for;
+    `due_gpu_s` the rule's, by the quota alone. `borrowed_gpu_s` is what of the received was beyond
+    the quota at the time.
     """
 
     cluster: str
@@ -64,3 +116,4 @@ class FairnessEntry:
     entitled_gpu_s: float
     demanded_gpu_s: float
     borrowed_gpu_s: float
+    due_gpu_s: float = 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,11 @@ from gsched.policy.axes import Axes
 if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, JobTable
     from gsched.policy.order_form import OrderForm
+
+
+Received = Callable[[float, bool], Mapping[str, float]]
+"""GPU-seconds that tenants have received, of which half counts after so many seconds; the second
+argument: whether GPUs count by their worth."""
 
 
 class OrderKind(enum.Enum):
@@ -50,7 +55,9 @@ class Policy(ABC):
     """Base of all policies. Subclasses set the class attributes and implement `decide`.
 
     A STATIC one implements `static_key`, one whose order has a closed form `order_form`. Where
-    `axes` is None, as plugins may have it, nobody has said where the policy stands.
+    `axes` is None, as plugins may have it, nobody has said where the policy stands. `takes` says
+    what of the site its constructor takes beside knobs: ``quotas`` (GPUs by tenant, or None) and
+    ``gpu_weights`` (worth by type of GPU).
     """
 
     name: str
@@ -60,6 +67,7 @@ class Policy(ABC):
     order_kind: OrderKind
     needs_prediction: bool = False
     knobs: tuple[KnobSpec, ...] = ()
+    takes: frozenset[str] = frozenset()
 
     def __init__(self, **knobs: float) -> None:
         """Take knob values by name. Raises ValueError for an unknown knob or one out of bounds."""
@@ -75,6 +83,18 @@ class Policy(ABC):
                     f"allowed {spec.minimum}..{spec.maximum} {spec.unit}"
                 )
         self.knob_values = {spec.name: knobs.get(spec.name, spec.default) for spec in self.knobs}
+
+    def seeded(
+        self, memory: Mapping[str, JsonValue], as_of: int, received: Received
+    ) -> Mapping[str, JsonValue]:
+        """`memory` with what tenants have received until `as_of`, as the job history tells it.
+
+        Asked when a daemon begins with this policy: its own memory knows nothing of the time in
+        which it did not decide. A policy that does not count what tenants receive returns it as it
+        is.
+        """
+        del as_of, received
+        return memory
 
     def static_key(self, jobs: JobTable) -> FloatColumn:
         """One value a job, smaller first, NaN for none: what a STATIC policy orders by.

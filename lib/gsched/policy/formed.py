@@ -15,11 +15,11 @@ from gsched.model.cluster import ClusterState
 from gsched.model.decision import LAST_ORDER_STANDS, QUEUES, Decision, JsonValue
 from gsched.model.job import Capability
 from gsched.policy.attained import with_attained
-from gsched.policy.base import Policy
+from gsched.policy.base import Policy, Received
 from gsched.policy.pools import Pools
 from gsched.policy.preemption import GRACE, lease_actions, may_give_way, next_wakeup
 from gsched.policy.ranking import position_level, rank_queues
-from gsched.policy.tenant_use import tenant_use
+from gsched.policy.tenant_use import seeded, tenant_use
 from gsched.policy.turns import Pass, Turns
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class FormedPolicy(Policy):
         from gsched.model.ranks import ReasonTable
 
         jobs = state.jobs  # ranks and reasons are about this very table
-        state = replace(state, jobs=with_attained(state))
+        state = replace(state, jobs=self.with_received(state, memory))
         form = self.order_form(state.jobs)
         form, use, kept = self.with_memory(form, state, memory)
         seen = Seen(state.jobs, form, now, form.keys_at(now, state.jobs, use), use)
@@ -91,12 +91,26 @@ class FormedPolicy(Policy):
         actions = lease_actions(self.name, state, form, turns, grace_s, now)
         return Decision(order, actions, reasons, kept, next_wakeup(state, form, actions, now))
 
+    def with_received(self, state: ClusterState, memory: Mapping[str, JsonValue]) -> JobTable:
+        """``state.jobs`` with what each has received, as far as snapshot or memory tell."""
+        del memory
+        return with_attained(state)
+
     def with_memory(
         self, form: OrderForm, state: ClusterState, memory: Mapping[str, JsonValue]
     ) -> tuple[OrderForm, FloatColumn, dict[str, JsonValue]]:
         """The form with what memory alone can tell, the use of each tenant, and the new memory."""
         use, kept = tenant_use(form.tenants, state, memory)
         return form, use, kept
+
+    def seeded(
+        self, memory: Mapping[str, JsonValue], as_of: int, received: Received
+    ) -> Mapping[str, JsonValue]:
+        """With what tenants have received, where it counts that and forgets it by and by."""
+        half_life_s = self.knob_values.get("half_life_s")
+        if half_life_s is None:
+            return memory
+        return seeded(memory, as_of, received(half_life_s, "gpu_weights" in self.takes))
 
     def _can_place(self, jobs: JobTable) -> BoolColumn:
         import numpy as np

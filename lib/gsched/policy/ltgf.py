@@ -16,8 +16,9 @@ received counts half after `half_life_s`, which bounds for how long a quota that
 not asked for, is owed. What a tenant is owed, as reasons tell it, is its quota's part of all that
 was received, less what it received itself. A new quota holds for the whole time before, too.
 
-Without quotas all tenants have equal ones. Not modelled: kinds of GPUs of different worth; a quota
-of a user within a tenant.
+Without quotas all tenants have equal ones. GPUs of types that a site gives another worth count by
+it, in quotas as well as in what is received and entitled to. Not modelled: a quota of a user within
+a tenant.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from gsched.model.decision import JsonValue
 from gsched.model.job import Capability
 from gsched.policy.axes import Axes, Evidence, Method, Objective
 from gsched.policy.base import KnobSpec, OrderKind
-from gsched.policy.entitlement import entitled_gpu_s
+from gsched.policy.entitlement import Remembered, entitled_gpu_s, with_received
 from gsched.policy.formed import FormedPolicy, Seen
 from gsched.policy.order_form import (
     Discipline,
@@ -41,8 +42,10 @@ from gsched.policy.order_form import (
     TenantTerm,
     filled_by_median,
 )
+from gsched.policy.pools import Pools
 from gsched.policy.preemption import GRACE, lease_knob
 from gsched.policy.tenant_use import HALF_LIFE, tenant_use
+from gsched.policy.worth import Worth
 
 if TYPE_CHECKING:
     from gsched.model.cluster import ClusterState
@@ -86,16 +89,23 @@ class Ltgf(FormedPolicy):
     requires = frozenset({Capability.REORDER, Capability.PREEMPT})
     order_kind = OrderKind.STATE
     knobs = (lease_knob(900.0), GRACE, HALF_LIFE, *BOOSTS)
+    takes = frozenset({"quotas", "gpu_weights"})
 
-    def __init__(self, quotas: Mapping[str, float] | None = None, **knobs: float) -> None:
+    def __init__(
+        self,
+        quotas: Mapping[str, float] | None = None,
+        gpu_weights: Mapping[str, float] | None = None,
+        **knobs: float,
+    ) -> None:
         """Take `quotas` by tenant, on any scale: to each its part of their sum.
 
-        Who is not named has none: after its first lease it gets what others leave. Raises
-        ValueError as `Policy` does, and for a quota that is no number or below 0, or where nobody
-        has one.
+        Who is not named has none: after its first lease it gets what others leave. `gpu_weights` is
+        the worth of a GPU by type, 1 where not named. Raises ValueError as `Policy` does, and for a
+        quota or a weight that is no number or below 0, or where nobody has a quota.
         """
         super().__init__(**knobs)
         self._parts = _parts(quotas) if quotas else None
+        self._weights = _weights(gpu_weights or {})
 
     def order_form(self, jobs: JobTable) -> OrderForm:
         """Tenants by GPU-time over quota, their jobs by GPU-time over share less the boosts."""
@@ -118,17 +128,24 @@ class Ltgf(FormedPolicy):
             tenants=TenantTerm(shares, half_life_s=self.knob_values["half_life_s"]),
             discipline=Discipline(True, Misfit.SKIP, lease_s),
             executed_cap_s=many_s,
-            shares=JobShares(quotas),
+            shares=JobShares(quotas, self._weights),
         )
 
     def with_memory(
         self, form: OrderForm, state: ClusterState, memory: Mapping[str, JsonValue]
     ) -> tuple[OrderForm, FloatColumn, dict[str, JsonValue]]:
         """What tenants have received, and what their jobs were entitled to meanwhile."""
-        use, kept = tenant_use(form.tenants, state, memory)
-        quotas = form.shares.quotas if form.shares is not None else None
-        entitled, jobs_kept = entitled_gpu_s(state, quotas, memory)
-        return replace(form, shares=JobShares(quotas, entitled)), use, {**kept, **jobs_kept}
+        worth = Worth.of(state, Pools.of(state), self._weights)
+        use, kept = tenant_use(form.tenants, state, memory, worth.of_a_gpu)
+        quotas = self._quotas(state.jobs)
+        known = Remembered.of(memory, state.jobs)
+        entitled, a_gpu, jobs_kept = entitled_gpu_s(state, quotas, known, worth)
+        shares = JobShares(quotas, self._weights, entitled, a_gpu)
+        return replace(form, shares=shares), use, {**kept, **jobs_kept}
+
+    def with_received(self, state: ClusterState, memory: Mapping[str, JsonValue]) -> JobTable:
+        """Over all attempts of a job; memory knows where the cluster tells of the last alone."""
+        return with_received(state, Remembered.of(memory, state.jobs))
 
     def reasons(self, queue: str, rows: IntColumn, seen: Seen) -> Iterable[ReasonGroup]:
         """What the tenant is owed, or has had of others'; what the job has had of its share."""
@@ -141,14 +158,16 @@ class Ltgf(FormedPolicy):
         quotas = self._quotas(jobs)
         parts = np.full(len(seen.use), 1.0 / max(len(seen.use), 1)) if quotas is None else quotas
         owed = parts * seen.use.sum() - seen.use
-        entitled = shares.entitled_gpu_s if shares is not None else None
+        entitled, a_gpu = np.zeros(len(jobs)), np.ones(len(jobs))
+        if shares is not None and shares.entitled_gpu_s is not None and shares.worth is not None:
+            entitled, a_gpu = shares.entitled_gpu_s, shares.worth
         params = {
             "tenant": seen.tenant_names(rows),
             "owed_gpu_s": owed[jobs.tenant[rows]],
             "tenant_gpu_s": seen.use[jobs.tenant[rows]],
             "quota": parts[jobs.tenant[rows]],
-            "attained_gpu_s": np.nan_to_num(jobs.attained_gpu_s)[rows],
-            "entitled_gpu_s": (np.zeros(len(jobs)) if entitled is None else entitled)[rows],
+            "attained_gpu_s": (np.nan_to_num(jobs.attained_gpu_s) * a_gpu)[rows],
+            "entitled_gpu_s": entitled[rows],
         }
         yield ReasonGroup("ltgf.quota", rows, params)
 
@@ -159,6 +178,15 @@ class Ltgf(FormedPolicy):
         if self._parts is None:
             return None
         return np.array([self._parts.get(name, 0.0) for name in jobs.tenants], dtype=np.float64)
+
+
+def _weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """Those that are not 1; none where all GPUs are worth the same."""
+    for gpu_type, worth in weights.items():
+        if not (math.isfinite(worth) and worth >= 0):
+            whose = f"the weight of GPUs of type {gpu_type}"
+            raise ValueError(f"{whose} is {worth}: it has to be a number from 0 on")
+    return {gpu_type: float(worth) for gpu_type, worth in weights.items() if worth != 1}
 
 
 def _parts(quotas: Mapping[str, float]) -> dict[str, float]:

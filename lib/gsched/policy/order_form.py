@@ -10,6 +10,7 @@ one rule, two drivers.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -100,13 +101,16 @@ class JobShares:
     """That jobs come by what they have received of their share of their tenant's quota.
 
     `quotas` is the part of a pool's GPUs that is each tenant's, by its code; None: an equal part
-    for each tenant that has active jobs there. See ``entitlement`` for the share of a job.
-    `entitled_gpu_s` is what each job has been entitled to by the moment of a snapshot; None in the
-    form of a whole trace, for which the simulator counts it.
+    for each tenant that has active jobs there. `gpu_weights` is what a GPU is worth by type, 1
+    where not named; use of tenants counts so too. See ``entitlement`` for the share of a job.
+    `entitled_gpu_s` is what each job has been entitled to by the moment of a snapshot, `worth` that
+    of a GPU of each; None in the form of a whole trace, for which the simulator counts them.
     """
 
     quotas: FloatColumn | None = None
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
     entitled_gpu_s: FloatColumn | None = None
+    worth: FloatColumn | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,9 +185,9 @@ class OrderForm:
         keys = self.constant + self.per_executed_s * executed_s
         keys = keys + self.per_elapsed_s * elapsed_s
         if self.shares is not None and self.shares.entitled_gpu_s is not None:
-            keys = keys + part_received(
-                np.nan_to_num(jobs.attained_gpu_s), self.shares.entitled_gpu_s
-            )
+            worth = 1.0 if self.shares.worth is None else self.shares.worth
+            received = np.nan_to_num(jobs.attained_gpu_s) * worth
+            keys = keys + part_received(received, self.shares.entitled_gpu_s)
         if self.tenants is not None and self.tenants.points:
             keys = keys - self.tenants.points_at(use)[jobs.tenant]
         return keys

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from gsched.errors import ConfigError
 from gsched.model.job import Capability
@@ -45,6 +45,23 @@ _KNOBS_HINT = "see `gsched policy list --json` for knobs and bounds"
 
 
 @dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """What a policy may know of its site beside the jobs: see ``Policy.takes``.
+
+    `quotas` are GPUs by tenant, None where all have equal ones; `gpu_weights` the worth of GPUs by
+    type, 1 where not named.
+    """
+
+    quotas: Mapping[str, float] | None = None
+    gpu_weights: Mapping[str, float] = field(default_factory=dict)
+
+    def told(self, wanted: Collection[str]) -> dict[str, Any]:
+        """As keyword arguments, what is among `wanted`."""
+        all_facts = {"quotas": self.quotas, "gpu_weights": self.gpu_weights}
+        return {name: fact for name, fact in all_facts.items() if name in wanted}
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyInfo:
     """What ``gsched policy list`` says of one policy.
 
@@ -79,14 +96,15 @@ class PolicyInfo:
         return not self.problem and Capability.ORACLE not in self.requires
 
 
-def load(name: str, **knobs: float) -> Policy:
-    """The policy `name` with these knob values.
+def load(name: str, site: SiteFacts | None = None, /, **knobs: float) -> Policy:
+    """The policy `name` with these knob values, and with what it takes of the site.
 
     Raises ConfigError for an unknown name, a wrong knob or a broken plugin.
     """
     policy_class = _find(name)
+    told = {} if site is None else site.told(policy_class.takes)
     try:
-        return policy_class(**knobs)
+        return policy_class(**told, **knobs)
     except ValueError as e:
         raise ConfigError(str(e), _KNOBS_HINT) from e
     except Exception as e:  # a plugin's own constructor
@@ -95,15 +113,20 @@ def load(name: str, **knobs: float) -> Policy:
         ) from e
 
 
-def load_scoped(default: str, scope: Mapping[str, str], knobs: Mapping[str, float]) -> Policy:
+def load_scoped(
+    default: str,
+    scope: Mapping[str, str],
+    knobs: Mapping[str, float],
+    site: SiteFacts | None = None,
+) -> Policy:
     """The policy `default`, with those of single partitions that `scope` (partition → name) names.
 
-    Each of them gets those of `knobs` that it has. Raises ConfigError as `load` does, and for a
-    knob that none of them has.
+    Each gets those of `knobs` that it has, and what it takes of the site. Raises ConfigError as
+    `load` does, and for a knob that none of them has.
     """
     names = dict.fromkeys([default, *scope.values()])
     if len(names) == 1:
-        return load(default, **knobs)
+        return load(default, site, **knobs)
     has = {name: {spec.name for spec in _find(name).knobs} for name in names}
     unknown = sorted(knobs.keys() - set().union(*has.values()))
     if unknown:
@@ -111,10 +134,15 @@ def load_scoped(default: str, scope: Mapping[str, str], knobs: Mapping[str, floa
             f"none of the policies {', '.join(names)} has a knob {unknown[0]!r}", _KNOBS_HINT
         )
     policies = {
-        name: load(name, **{knob: v for knob, v in knobs.items() if knob in has[name]})
+        name: load(name, site, **{knob: v for knob, v in knobs.items() if knob in has[name]})
         for name in names
     }
     return Scoped(policies[default], {part: policies[name] for part, name in scope.items()})
+
+
+def takes(names: Iterable[str]) -> frozenset[str]:
+    """What of the site any of these policies takes. Raises ConfigError as `load` does."""
+    return frozenset().union(*(_find(name).takes for name in names))
 
 
 def check(policy: Policy, capabilities: Collection[Capability]) -> None:

@@ -8,7 +8,7 @@ worth at most.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gsched.model.cluster import ClusterState
@@ -31,23 +31,30 @@ HALF_LIFE = KnobSpec(
     help="time in which what a tenant has received counts half (PriorityDecayHalfLife)",
 )
 
+_RECEIVED_AS_OF = "received_as_of"
+"""In memory that was seeded: as of when the use is, where not as of the last look."""
+
 FORGOTTEN_GPU_S = 1.0
 """A tenant without jobs that has received less is forgotten."""
 
 
 def tenant_use(
-    term: TenantTerm | None, state: ClusterState, memory: Mapping[str, JsonValue]
+    term: TenantTerm | None,
+    state: ClusterState,
+    memory: Mapping[str, JsonValue],
+    worth: Callable[[JobView], float] | None = None,
 ) -> tuple[FloatColumn, dict[str, JsonValue]]:
     """By tenant code of ``state.jobs``: its use as `term` counts it, and what is to be remembered.
 
     Nothing is remembered where nothing is received. Without memory the use begins with what the
-    jobs at hand have received.
+    jobs at hand have received. `worth` is that of a GPU of a job, where types differ.
     """
     import numpy as np
 
     from gsched.policy.order_form import TenantUse
 
     jobs = state.jobs
+    a_gpu = worth or _one
     if term is None:
         return np.zeros(len(jobs.tenants)), {}
     holders = jobs.holders()
@@ -57,22 +64,41 @@ def tenant_use(
     known = _remembered(memory)
     if known is None:
         attained = np.nan_to_num(jobs.attained_gpu_s).tolist()
-        received = _sums({}, zip(jobs.views, attained, strict=True))
+        told = zip(jobs.views, attained, strict=True)
+        received = _sums({}, ((view, gpu_s * a_gpu(view)) for view, gpu_s in told))
     else:
         as_of, before = known
         fade = _fade(state.as_of - as_of, term.half_life_s)
         faded = {name: gpu_s * fade for name, gpu_s in before.items()}
         served = [
-            (view, _served(view, as_of, state.as_of, term.half_life_s))
+            (view, a_gpu(view) * _served(view, as_of, state.as_of, term.half_life_s))
             for view in (*holders, *state.ended)
         ]
         received = _sums(faded, served)
     return _column(jobs, received), _kept(state.as_of, received, jobs.tenants)
 
 
+def seeded(
+    memory: Mapping[str, JsonValue], as_of: int, received_gpu_s: Mapping[str, float]
+) -> dict[str, JsonValue]:
+    """`memory` where tenants have received so much until `as_of`, whatever it had of that before.
+
+    Whatever else is in it still is as of its own time.
+    """
+    known = memory if _remembered(memory) is not None else {"as_of": as_of}
+    told: dict[str, JsonValue] = dict(sorted(received_gpu_s.items()))
+    marks: dict[str, JsonValue] = {"version": MEMORY_VERSION, _RECEIVED_AS_OF: as_of}
+    return {**known, **marks, "received_gpu_s": told}
+
+
 def held_gpus(view: JobView) -> int:
     """The GPUs of a job that holds any; as many as it asks for where nobody tells."""
     return sum(view.allocation.gpus) if view.allocation else view.request.gpus.minimum
+
+
+def _one(view: JobView) -> float:
+    del view
+    return 1.0
 
 
 def _sums(
@@ -119,7 +145,8 @@ def _kept(
 
 def _remembered(memory: Mapping[str, JsonValue]) -> tuple[int, dict[str, float]] | None:
     """As of when, and GPU-seconds by tenant; None from another version or from damaged memory."""
-    as_of, stored = memory.get("as_of"), memory.get("received_gpu_s")
+    as_of = memory.get(_RECEIVED_AS_OF, memory.get("as_of"))
+    stored = memory.get("received_gpu_s")
     if memory.get("version") != MEMORY_VERSION:
         return None
     if not isinstance(as_of, int) or not isinstance(stored, dict):

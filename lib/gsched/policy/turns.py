@@ -122,6 +122,11 @@ class Pass:
         view = self.jobs.views[row]
         return held_gpus(view) if self.jobs.running[row] else view.request.gpus.minimum
 
+    def worth(self, row: int) -> float:
+        """Of each of these GPUs, as tenants are charged for them."""
+        shares = self.form.shares
+        return 1.0 if shares is None or shares.worth is None else float(shares.worth[row])
+
 
 class _Walk:
     """Rows of one pool: tenants by their ratio, the jobs of those with the same ratio by place."""
@@ -160,7 +165,7 @@ class _Walk:
         if term is None or not self._a_gpu:
             return
         tenant = int(self._pass.jobs.tenant[row])
-        self._use[tenant] += self._pass.gpus(row) * self._a_gpu
+        self._use[tenant] += self._pass.gpus(row) * self._pass.worth(row) * self._a_gpu
         self._ratios[tenant] = max(self._ratios[tenant], term.ratios(self._use)[tenant])
 
     def is_blocked(self, row: int) -> bool:

@@ -106,6 +106,14 @@ class Heartbeat:
         """The checkpoint of `step` is on disk."""
         self._reports.committed = (step, time.time())
 
+    def saving(self, begins: bool) -> None:
+        """A checkpoint is being written from now on, or none any more.
+
+        Nobody takes the job's GPUs by a lease meanwhile.
+        """
+        since = self._reports.saving_since
+        self._reports.saving_since = (since or time.time()) if begins else None
+
     def close(self) -> None:
         """Say that the job is done, or gives way. Nothing is told afterwards."""
         self._reports.over.set()

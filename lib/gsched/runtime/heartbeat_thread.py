@@ -43,6 +43,7 @@ class Reports:
     total: int | None = None
     latest: Report | None = None
     committed: tuple[int, float] | None = None
+    saving_since: float | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
 
@@ -95,7 +96,10 @@ class HeartbeatThread(threading.Thread):
     def _tell(self) -> bool:
         """Write what is new; False where another start of the job has taken the file over."""
         report, now = self._reports.latest, time.time()
-        changes: dict[str, Any] = {"total_steps": self._reports.total}
+        changes: dict[str, Any] = {
+            "total_steps": self._reports.total,
+            "saving_since": self._reports.saving_since,
+        }
         if report is not None and report is not self._seen:
             self._seen = report
             changes |= self._progress(report, now)

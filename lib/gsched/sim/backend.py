@@ -140,6 +140,7 @@ class SimBackend:
         if not self._by_grant:
             self._put_in_order()
             schedule(self._sim, self.time_s)
+        self._sight.note_started(self._sim)
         return [self.records[row].key for row in np.setdiff1d(self._rows_in(RUNNING), before)]
 
     def carry_out(self, decision: Decision) -> None:
@@ -159,6 +160,7 @@ class SimBackend:
                 start_if_fits(self._sim, row, self.time_s)
             if self._phase(row) == RUNNING:
                 self._sim.jobs[row]["leased_until_s"] = self.time_s + length_s
+        self._sight.note_started(self._sim)
 
     def pending_order(self) -> list[JobKey]:
         """Waiting jobs as they would be taken: by priority, then by row."""

@@ -7,14 +7,15 @@ run time there. ρ > 1 is worse than that share.
 
 Sharing loss (Astraea, long-term GPU-time fairness): r = GPU time received over GPU time entitled
 to from submission to end; the entitlement at a moment is the tenant's quota over its active jobs,
-and no more than the job asks for. The quota of a tenant is an equal part of the pool among the
-tenants that have jobs in it. GPU time received is GPU time held from first start to end, costs and
-lost work included; the clean-up after the end is neither received nor entitled to.
+and no more than the job asks for. The quota of a tenant is what somebody says, else an equal part
+of the pool among the tenants that have jobs in it. GPU time received is GPU time held from first
+start to end, costs and lost work included; the clean-up after the end is neither received nor
+entitled to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from gsched.sim.classes import by_tenant
 from gsched.sim.held import held_s, left_s
 from gsched.sim.jobs import Floats
+from gsched.sim.quotas import pool_gpus, quota_gpus
 from gsched.sim.result import SimResult
 
 Rows = NDArray[np.int64]
@@ -32,7 +34,7 @@ def finish_time_ratio(result: SimResult, until_s: float) -> Floats:
     """ρ of each job that has ended by `until_s`, the end of the simulation; NaN of the others."""
     jobs = result.jobs
     leave_s = left_s(result, until_s)
-    gpus = _pool_gpus(result)
+    gpus = pool_gpus(result.cluster)
     isolated_s = np.full(len(jobs), np.nan)
     for pool, rows in _groups(jobs.pool.astype(np.int64)):
         lives = _Lives(jobs.submit_s[rows], leave_s[rows])
@@ -56,21 +58,25 @@ class SharesReceived:
     tenant: Floats
 
 
-def shares_received(result: SimResult, until_s: float) -> SharesReceived:
-    """The share that jobs and tenants got of what they were entitled to, up to `until_s`."""
+def shares_received(
+    result: SimResult, until_s: float, quotas: Mapping[str, float] | None = None
+) -> SharesReceived:
+    """The share that jobs and tenants got of what they were entitled to, up to `until_s`.
+
+    `quotas` as in ``quotas.quota_gpus``.
+    """
     jobs = result.jobs
     leave_s = left_s(result, until_s)
-    gpus = _pool_gpus(result)
+    gpus = quota_gpus(jobs, result.cluster, quotas)
     tenants = by_tenant(jobs)
     number = len(tenants.names)
     pair = jobs.pool.astype(np.int64) * number + tenants.code
-    sharing = np.bincount(np.unique(pair) // number, minlength=len(gpus))  # tenants of each pool
     received = held_s(result, until_s) * jobs.num_gpus
     entitled = np.full(len(jobs), np.nan)
     of_tenant = np.zeros(number)
     for code, rows in _groups(pair):
         pool, tenant = divmod(code, number)
-        quota = gpus[pool] / sharing[pool]
+        quota = float(gpus[pool, tenant])
         lives = _Lives(jobs.submit_s[rows], leave_s[rows])
         asked = jobs.num_gpus[rows]
         entitled[rows] = _entitled(lives, asked, quota)
@@ -118,12 +124,6 @@ class _Lives:
     def total(self, rate: Floats) -> float:
         """∫ rate from the first moment to the last."""
         return float(np.sum(rate[:-1] * self._steps_s))
-
-
-def _pool_gpus(result: SimResult) -> Floats:
-    first = result.cluster.first_node
-    reached = np.concatenate(([0], np.cumsum(result.cluster.node_gpus)))
-    return (reached[first[1:]] - reached[first[:-1]]).astype(np.float64)
 
 
 def _groups(code: Rows) -> Iterator[tuple[int, Rows]]:

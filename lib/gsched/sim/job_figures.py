@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -44,14 +45,14 @@ class JobFigures:
     missed_deadline: Floats
 
     @classmethod
-    def of(cls, result: SimResult) -> JobFigures:
-        """The figures of a result, complete or interrupted."""
+    def of(cls, result: SimResult, quotas: Mapping[str, float] | None = None) -> JobFigures:
+        """The figures of a result, complete or interrupted; shares by ``quotas.quota_gpus``."""
         jobs = result.jobs
         until_s = horizon_s(result)
         jct_s = result.end_s - jobs.submit_s
         queueing_s = result.start_s - jobs.submit_s
         between_s = np.maximum(result.end_s - result.start_s - held_s(result, until_s), 0.0)
-        received = shares_received(result, until_s)
+        received = shares_received(result, until_s, quotas)
         return cls(
             jct_s=jct_s,
             queueing_s=queueing_s,

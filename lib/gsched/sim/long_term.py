@@ -1,17 +1,23 @@
 """A simulation in the books of long-term fairness: what tenants asked for and received.
 
-`finish_time` judges by equal quotas among the tenants that have jobs; here each has the quota that
-somebody fixed beforehand, whether it has jobs or not (``gsched.fairness``).
+`finish_time` judges jobs as they end; here is the account of tenants over time
+(``gsched.fairness``), each with its quota, whether it has jobs or not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from gsched.fairness.books import Books, Quotas, Stretches
+from gsched.fairness.metric import LOSS_BELOW, tenant_intervals
 from gsched.sim.classes import by_tenant
 from gsched.sim.held import left_s
 from gsched.sim.jobs import Floats
+from gsched.sim.occupancy import horizon_s
+from gsched.sim.quotas import quota_gpus
 from gsched.sim.result import SimResult
 
 
@@ -38,3 +44,36 @@ def books_of(result: SimResult, quotas: Quotas, until_s: float) -> Books:
         held=Stretches(holder, begin_s, stop_s, gpus[holder]),
         quotas=quotas,
     )
+
+
+def unfair_share(
+    result: SimResult, quotas: Mapping[str, float] | None, length_s: float
+) -> float | None:
+    """Of the intervals in which a tenant asked for GPUs, in how many it received less than
+    LOSS_BELOW of what was its; None where none did.
+
+    Intervals are whole ones of `length_s`, from the first submission to the last: while work still
+    comes. What is a tenant's is what it asks for in each pool, and no more than its quota there.
+    """
+    jobs = result.jobs
+    names = by_tenant(jobs).names
+    first_s, last_s = float(jobs.submit_s[0]), float(jobs.submit_s[-1])
+    count = int((last_s - first_s) // length_s) + 1
+    edges: Floats = (first_s + length_s * np.arange(count)).astype(np.float64)
+    if len(edges) < 2:
+        return None
+    gpus = quota_gpus(jobs, result.cluster, quotas)
+    by_pool = books_of(result, Quotas.fixed(gpus.ravel()), horizon_s(result))
+    pools = range(len(gpus))
+    pairs = replace(
+        by_pool,
+        tenants=tuple(f"{pool} {name}" for pool in pools for name in names),
+        tenant=jobs.pool.astype(np.int64) * len(names) + by_pool.tenant,
+    )
+    told = tenant_intervals(pairs, edges)
+    shape = (len(gpus), len(names), len(edges) - 1)
+    received = told.received.reshape(shape).sum(axis=0)
+    entitled = told.entitled.reshape(shape).sum(axis=0)
+    asked = entitled > 0
+    unfair = asked & (received < LOSS_BELOW * entitled)
+    return float(unfair.sum() / asked.sum()) if asked.any() else None

@@ -19,6 +19,7 @@ from gsched.sim.daily import DailyMetrics
 from gsched.sim.deadlines import Deadlines, deadlines
 from gsched.sim.job_figures import JobFigures
 from gsched.sim.jobs import Floats, SimJobs
+from gsched.sim.long_term import unfair_share
 from gsched.sim.occupancy import Occupancy, occupancies
 from gsched.sim.result import SimResult
 from gsched.sim.spread import SortedColumn, Spread
@@ -83,6 +84,8 @@ class Metrics:
     by_pool: Sequence[ClassMetrics]
     tenant_shares: dict[str, float]
     """By tenant: GPU time received over entitled."""
+    unfair_intervals: dict[str, float | None]
+    """``tenant_hours``, ``tenant_days``: of those with demand, which part was unfair."""
     most_tenants: int
     """That one pool has jobs of; those without a tenant count as one."""
     makespan_s: float | None
@@ -127,15 +130,19 @@ class Metrics:
             ],
             "by_pool": [found.document() for found in self.by_pool],
             "over_time": {name: c.tolist() for name, c in self.curves.over_time.items()},
+            "unfair_intervals": self.unfair_intervals,
         }
 
 
-def summarise(result: SimResult) -> Metrics:
-    """The figures of a result, complete or interrupted; ValueError where it has no jobs."""
+def summarise(result: SimResult, quotas: Mapping[str, float] | None = None) -> Metrics:
+    """The figures of a result, complete or interrupted; ValueError where it has no jobs.
+
+    Shares of GPU time are judged by `quotas`, GPUs by tenant (``quotas.quota_gpus``).
+    """
     jobs = result.jobs
     if not len(jobs):
         raise ValueError("a simulation without jobs has no figures")
-    figures = JobFigures.of(result)
+    figures = JobFigures.of(result, quotas)
     columns = {name: SortedColumn(getattr(figures, name)) for name in _SPREAD}
     table = _Table(result, figures, columns)
     tenants = classes.by_tenant(jobs)
@@ -159,6 +166,10 @@ def summarise(result: SimResult) -> Metrics:
             name: float(share)
             for name, share in zip(tenants.names, figures.tenant_share, strict=True)
             if not np.isnan(share)
+        },
+        unfair_intervals={
+            "tenant_hours": unfair_share(result, quotas, _HOUR_S),
+            "tenant_days": unfair_share(result, quotas, 24 * _HOUR_S),
         },
         most_tenants=_most_tenants(jobs),
         makespan_s=_makespan_s(result),

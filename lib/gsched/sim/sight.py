@@ -37,6 +37,8 @@ class Sight:
         self._views: dict[int, JobView] = {}
         self.rows: IntColumn = np.zeros(0, dtype=np.int64)
         self._held_s: dict[int, float] = {}
+        self._segments = 0
+        self._places: dict[int, Allocation] = {}  # of who has started since the last look
         self.table = JobTable.from_views([])
         self.ended: tuple[JobView, ...] = ()
         self.nodes = _bare_nodes(cluster)
@@ -49,12 +51,21 @@ class Sight:
         arrived = int(sim.now[0]["next_job"])
         rows = np.concatenate((self.rows, np.arange(self._arrived, arrived)))
         self.ended = self._gone(sim, rows)
+        self._places.clear()
         self.rows = rows[np.isin(jobs["phase"][rows], list(_STATES))]
         self._arrived = arrived
         self._views = {row: self._seen(sim, row) for row in self.rows.tolist()}
         self.table = JobTable.from_views(self._views.values(), self.table)
         self._held_s = {row: _held_s(sim, row) for row in self.rows.tolist()}
         self._look_at_nodes(sim)
+
+    def note_started(self, sim: Sim) -> None:
+        """See where those have started that may have left before the next look."""
+        now = int(sim.now[0]["segments"])
+        for row in sim.segments["job"][self._segments : now].tolist():
+            start_time = self._epoch(sim.jobs[row]["held_from_s"])
+            self._places[row] = self._allocation(sim, row, start_time)
+        self._segments = now
 
     # -- jobs -------------------------------------------------------------------------------
 
@@ -66,9 +77,16 @@ class Sight:
             held_s = _held_s(sim, row) - self._held_s.get(row, 0.0)
             if held_s > 0:
                 start = self._epoch(sim.now[0]["time_s"] - held_s)
-                allocation = Allocation((), (int(sim.jobs[row]["num_gpus"]),), start)
+                allocation = replace(self._place_of(row), start_time=start)
                 gone.append(replace(self._records[row], allocation=allocation))
         return tuple(gone)
+
+    def _place_of(self, row: int) -> Allocation:
+        """Where a job was that holds nothing any more."""
+        last = self._views.get(row)
+        if row not in self._places and last is not None and last.allocation is not None:
+            return last.allocation
+        return self._places[row]
 
     def _seen(self, sim: Sim, row: int) -> JobView:
         """The record of a job as it is; the one that was shown last where that still holds."""

@@ -14,18 +14,22 @@ from gsched.slurm import (
     detail,
     limits,
     live_sacct,
+    own_preemption,
     parse_config,
     parse_node_events,
     split_tasks,
     usage,
+    users,
 )
 from gsched.slurm.accounting import EVERY_JOB, PLAIN
 from gsched.slurm.listings import Listings
+from gsched.slurm.own_preemption import OwnPreemption
+from gsched.slurm.parse_associations import Association, association_argv, parse_associations
 from gsched.slurm.parse_limits import LimitRecord, NodeDemand
 from gsched.slurm.parse_node_events import NodeEvents
 from gsched.slurm.parse_usage import UsageRecord
 from gsched.slurm.patience import Patience, Runner
-from gsched.slurm.privileges import ADMIN_LEVELS, Privilege
+from gsched.slurm.privileges import Privilege
 from gsched.slurm.records import (
     AccountingFilter,
     FreeText,
@@ -166,12 +170,20 @@ class SlurmClient(Protocol):
         """What slurmdbd knows of nodes that were down or drained at some time since `since`."""
         ...
 
+    def associations(self, cluster: str) -> tuple[Association, ...]:
+        """Accounts and their users, as far as the caller may see them; needs slurmdbd."""
+        ...
+
     def limits(self, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
         """Limits of an account, of those above it and of some QOS, and their present use."""
         ...
 
     def qos_flags(self, qos: str) -> frozenset[str]:
         """The flags of a QOS, such as ``PartitionTimeLimit``."""
+        ...
+
+    def own_preemption(self, config: SlurmConfig) -> OwnPreemption:
+        """Whom this Slurm itself pushes aside for whom, by a requeue."""
         ...
 
     def licences(self) -> Mapping[str, int]:
@@ -334,6 +346,10 @@ class CommandClient:
         text = self._output(*parse_node_events.event_argv(since))
         return parse_node_events.parse_node_events(text)
 
+    def associations(self, cluster: str) -> tuple[Association, ...]:
+        """See SlurmClient."""
+        return parse_associations(self._output(*association_argv(cluster)))
+
     def limits(self, account: str, qos: Sequence[str]) -> tuple[LimitRecord, ...]:
         """See SlurmClient."""
         return limits.limits(self._run, account, qos)
@@ -341,6 +357,10 @@ class CommandClient:
     def qos_flags(self, qos: str) -> frozenset[str]:
         """See SlurmClient. Raises UnavailableError on a cluster without slurmdbd."""
         return limits.qos_flags(self._run, qos)
+
+    def own_preemption(self, config: SlurmConfig) -> OwnPreemption:
+        """See SlurmClient. Raises UnavailableError where slurmdbd, which knows of QOS, is not."""
+        return own_preemption.ask(self._run, config)
 
     def licences(self) -> Mapping[str, int]:
         """See SlurmClient."""
@@ -365,22 +385,8 @@ class CommandClient:
 
     def privilege(self, user: str) -> Privilege:
         """See SlurmClient."""
-        config = self.config()
-        if user == "root":
-            return "root"
-        if config.get("SlurmUser").partition("(")[0] == user:
-            return "slurm-user"
-        if not config.has_slurmdbd:
-            return "user"
-        text = self._output(
-            "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "format=adminlevel"
-        )
-        return ADMIN_LEVELS.get(text.strip(), "user")
+        return users.privilege(self._run, self.config(), user)
 
     def coordinated_accounts(self, user: str) -> frozenset[str]:
         """See SlurmClient."""
-        form = "format=coord"
-        text = self._output(
-            "sacctmgr", "-n", "-P", "show", "user", "where", f"name={user}", "withcoord", form
-        )
-        return frozenset(name for name in text.strip().split(",") if name)
+        return users.coordinated_accounts(self._run, user)

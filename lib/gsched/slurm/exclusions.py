@@ -6,7 +6,7 @@ Every rule has a stable code (in the audit, in ``gsched why``, in tests) and a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gsched.model.job import Capability, Exclusion, JobState
@@ -27,22 +27,13 @@ PROMISES = (Capability.ADMIT,)
 _REQUEUES = (Capability.PREEMPT, Capability.RESIZE)
 
 
-def nobody(_row: QueueRow) -> bool:
-    """No job saves its work when it is told to: there is no way yet to ask gsched for that."""
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the site decides: `partitions` in scope (empty = all), users and accounts left alone.
-
-    `saves` says which jobs save their work when they are told to; no other that runs is preempted.
-    """
+    """What the site decides: `partitions` in scope (empty = all), users and accounts left alone."""
 
     partitions: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()
-    saves: Callable[[QueueRow], bool] = nobody
 
 
 def exclusions(
@@ -53,12 +44,14 @@ def exclusions(
     opted_out: bool,
     is_cron: bool,
     is_foreign: bool,
+    saves: bool = False,
 ) -> tuple[Exclusion, ...]:
     """Why `row` must be left alone, by capability; empty when it need not be.
 
     `priority` is the job's line of sprio, None when it has none. `is_foreign`: somebody else has
-    set the job's SiteFactor. A job that no longer waits cannot be reordered anyway and is judged
-    alike.
+    set the job's SiteFactor. `saves`: the job's user has asked for checkpoints, so that it saves
+    its work when it is told to; no other one that runs is preempted. A job that no longer waits
+    cannot be reordered anyway and is judged alike.
     """
     found = [
         *((CHANGES_JOB + PROMISES, why) for why in _consent(row, rules, opted_out)),
@@ -66,7 +59,7 @@ def exclusions(
         *((CHANGES_JOB, why) for why in _others_say(row, priority)),
         *(((Capability.REORDER,), why) for why in _order(is_foreign)),
         *((_REQUEUES, why) for why in _no_requeue(row)),
-        *(((Capability.PREEMPT,), why) for why in _no_checkpoint(row, rules)),
+        *(((Capability.PREEMPT,), why) for why in _no_checkpoint(row, saves)),
     ]
     return tuple(
         Exclusion(capability, code, detail)
@@ -121,6 +114,6 @@ def _no_requeue(row: QueueRow) -> _Found:
         yield "no-requeue", "submitted with --no-requeue, or the site does not requeue jobs"
 
 
-def _no_checkpoint(row: QueueRow, rules: Rules) -> _Found:
-    if row.state is not JobState.PENDING and not rules.saves(row):
-        yield "no-checkpoint", "its user has not asked for checkpoints"
+def _no_checkpoint(row: QueueRow, saves: bool) -> _Found:
+    if row.state is not JobState.PENDING and not saves:
+        yield "no-checkpoint", "its user has not asked for checkpoints (--gs-checkpoint)"

@@ -43,9 +43,7 @@ def parse_preemptable_qos(text: str, cluster_mode: str) -> tuple[Preemptable, ..
 
     Raises DataError for a line that is none.
     """
-    rows = [line.split("|") for line in text.splitlines() if line]
-    if any(len(row) != 4 for row in rows):
-        raise DataError("sacctmgr show qos prints other columns than it was asked for")
+    rows = _qos_rows(text)
     victims = {name for row in rows for name in row[1].split(",") if name}
     found = []
     for name, _, mode, grace in rows:
@@ -54,6 +52,18 @@ def parse_preemptable_qos(text: str, cluster_mode: str) -> tuple[Preemptable, ..
         if name in victims and chosen != "off":
             found.append(Preemptable(name, chosen, parse_time_limit(grace) or 0, has_gpus=True))
     return tuple(found)
+
+
+def parse_preempted_by(text: str) -> dict[str, frozenset[str]]:
+    """By QOS the others whose jobs it may push aside. Raises DataError as above."""
+    return {row[0]: frozenset(filter(None, row[1].split(","))) for row in _qos_rows(text)}
+
+
+def _qos_rows(text: str) -> list[list[str]]:
+    rows = [line.split("|") for line in text.splitlines() if line]
+    if any(len(row) != 4 for row in rows):
+        raise DataError("sacctmgr show qos prints other columns than it was asked for")
+    return rows
 
 
 def _mode(text: str) -> str:

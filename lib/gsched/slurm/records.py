@@ -11,9 +11,13 @@ from gsched.model.history import Reject, Tres
 from gsched.model.hostlist import expand
 from gsched.model.job import GpuOption, JobState
 from gsched.model.jobid import TaskRange, TaskSet, parse_tasks
+from gsched.model.units import parse_time_limit
 
 DEFAULT_CRED_EXPIRE_S = 120
 """cred_expire where AuthInfo does not set it, see slurm.conf(5)."""
+
+DEFAULT_MAX_AGE_S = 7 * 86400
+"""PriorityMaxAge, where it is not told."""
 
 DEFAULT_KILL_WAIT_S = 30
 """KillWait, where it is not told."""
@@ -278,6 +282,14 @@ class SlurmConfig:
         """
         text = self.flags("AuthInfo").get("cred_expire", "")
         return 1 + (int(text) if text.isdecimal() else DEFAULT_CRED_EXPIRE_S)
+
+    @property
+    def max_age_s(self) -> int:
+        """Seconds of waiting after which the age factor is at its most (PriorityMaxAge)."""
+        try:
+            return parse_time_limit(self.get("PriorityMaxAge")) or DEFAULT_MAX_AGE_S
+        except DataError:
+            return DEFAULT_MAX_AGE_S
 
     @property
     def kill_wait_s(self) -> int:

@@ -46,7 +46,8 @@ class HeartbeatRecord:
     finite, `bad_losses` how many since were not. `tokens` are those of this start. `iteration_s` is
     the mean time of the latest steps, `pace_s` the seconds a step over the last ten minutes, with
     all that lay between steps. `checkpoint_dir` is the run's folder of checkpoints,
-    `committed_step` is in its newest one, since `committed_time`.
+    `committed_step` is in its newest one, since `committed_time`; another one is being written
+    since `saving_since`, None: none is.
     """
 
     run: str
@@ -72,6 +73,7 @@ class HeartbeatRecord:
     checkpoint_dir: str | None = None
     committed_step: int | None = None
     committed_time: float | None = None
+    saving_since: float | None = None
 
 
 def file_name(job: str, rank: int) -> str:
@@ -140,6 +142,7 @@ def _record(its: Checked) -> tuple[int, HeartbeatRecord]:
         checkpoint_dir=its.path("checkpoint_dir"),
         committed_step=its.maybe(its.number, "committed_step"),
         committed_time=its.maybe(its.time, "committed_time"),
+        saving_since=its.maybe(its.time, "saving_since"),
     )
     return record.seq, record
 

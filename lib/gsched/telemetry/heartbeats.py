@@ -14,6 +14,9 @@ from gsched.telemetry.heartbeat_file import (
 from gsched.telemetry.loss_curve import LossCurve
 from gsched.telemetry.user_folders import UserFolders
 
+CLOCK_SKEW_S = 300.0
+"""Clocks of nodes and of this host may differ by so much: between others munge lets nobody in."""
+
 MAX_RANKS = 4096
 """Of a job with more ranks only so many are read."""
 

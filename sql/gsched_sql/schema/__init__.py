@@ -29,7 +29,13 @@ from gsched_sql.schema.daemon import (
     rounds,
     standings,
 )
-from gsched_sql.schema.fairness import fairness_entries, lease_events, leases
+from gsched_sql.schema.fairness import (
+    fairness_entries,
+    fairness_quotas,
+    fairness_weights,
+    lease_events,
+    leases,
+)
 from gsched_sql.schema.jobs import (
     attempts,
     clusters,
@@ -72,6 +78,8 @@ __all__ = [
     "daemon_spans",
     "derivations",
     "fairness_entries",
+    "fairness_quotas",
+    "fairness_weights",
     "fits",
     "ingest_cursors",
     "job_names",
@@ -112,5 +120,5 @@ __all__ = [
     "wake_delays",
 ]
 
-REVISION = "0006"
+REVISION = "0007"
 """The alembic revision that these tables are."""

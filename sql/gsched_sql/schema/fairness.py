@@ -56,6 +56,12 @@ leases = table(
         KeptText,
         doc="job for whose good it is revoked, as Slurm spells it; NULL: nobody's, or no revoke",
     ),
+    Column(
+        "told_step",
+        BigInteger,
+        doc="steps that the job had finished when it was told to save, by its heartbeat; NULL: it "
+        "tells none, or was not told",
+    ),
     Index("ix_leases_job", *SLOT, "epoch"),
     Index("ix_leases_start_time", "cluster_id", "start_time"),
     Index("ix_leases_state", "cluster_id", "state"),
@@ -80,8 +86,47 @@ fairness_entries = table(
     Column("begin_time", BigInteger, doc="epoch"),
     Column("length_s", BigInteger, nullable=False, doc="seconds"),
     Column("received_gpu_s", Double, nullable=False, doc="GPU-seconds given"),
-    Column("entitled_gpu_s", Double, nullable=False, doc="GPU-seconds due by quota and weight"),
+    Column(
+        "entitled_gpu_s",
+        Double,
+        nullable=False,
+        doc="GPU-seconds of the quota that were asked for: the metric's account",
+    ),
     Column("demanded_gpu_s", Double, nullable=False, doc="GPU-seconds asked for"),
     Column("borrowed_gpu_s", Double, nullable=False, doc="of the received, beyond the quota"),
+    Column(
+        "due_gpu_s",
+        Double,
+        nullable=False,
+        server_default="0",
+        doc="GPU-seconds of the quota, asked for or not: the rule's account",
+    ),
     PrimaryKeyConstraint("cluster_id", "tenant_id", "begin_time"),
+    Index("ix_fairness_entries_begin_time", "cluster_id", "begin_time"),
+)
+
+fairness_quotas = table(
+    "fairness_quotas",
+    "From when on each tenant has had which quota, as the daemon has noted it.",
+    Column("cluster_id", RowId, ForeignKey("clusters.id"), doc="cluster"),
+    Column("tenant_id", RowId, ForeignKey("tenants.id"), doc="account"),
+    Column("since_time", BigInteger, doc="epoch; until the tenant's next row"),
+    Column("num_gpus", Double, nullable=False, doc="GPUs, by their worth; 0: none any more"),
+    Column(
+        "source",
+        String(16),
+        nullable=False,
+        doc="who says so: settings (gsched.toml), limits (GrpTRES), shares, equal",
+    ),
+    PrimaryKeyConstraint("cluster_id", "tenant_id", "since_time"),
+)
+
+fairness_weights = table(
+    "fairness_weights",
+    "From when on a GPU of a type has been worth how much to the accounts of tenants.",
+    Column("cluster_id", RowId, ForeignKey("clusters.id"), doc="cluster"),
+    Column("gpu_type", String(128), doc="as Slurm spells it behind gres/gpu:"),
+    Column("since_time", BigInteger, doc="epoch; until the next row of the type"),
+    Column("weight", Double, nullable=False, doc="GPUs of worth 1 that it counts as"),
+    PrimaryKeyConstraint("cluster_id", "gpu_type", "since_time"),
 )

@@ -69,6 +69,11 @@ def partitions(**values: str) -> Change:
     return change
 
 
+def leasing() -> Change:
+    """A policy that leases, and leave to."""
+    return toml("daemon", policy='"ltgf"', leases="true")
+
+
 def qos(*lines: str) -> Change:
     """Preemption by QOS, and what sacctmgr prints of them: name|preempt|mode|grace."""
 
@@ -236,6 +241,58 @@ PLANTINGS = [
         lambda site: site.set_partition("gpu", "PreemptMode", "REQUEUE"),
     ),
     Planting(
+        "leases-off",
+        "fail",
+        toml("daemon", policy='"ltgf"'),
+        "policy ltgf takes GPUs from jobs at the end of their leases",
+        toml("daemon", policy='"qssf"'),
+    ),
+    Planting(
+        "leases-off",
+        "fail",
+        both(toml("daemon", policy='"qssf"'), toml("daemon.policy_scope", gpu='"tiresias"')),
+        "policy tiresias takes GPUs",
+        lambda site: site.settings.pop("daemon.policy_scope") and None,
+    ),
+    Planting(
+        "leases-unused",
+        "note",
+        toml("daemon", leases="true"),
+        "policy qssf grants none",
+        toml("daemon", leases="false"),
+    ),
+    Planting(
+        "lease-heartbeats",
+        "warn",
+        leasing(),
+        "no job can tell whether it has saved",
+        lambda site: toml("heartbeat", dir=f'"{site.folder}"')(site),
+    ),
+    Planting(
+        "lease-requeue",
+        "warn",
+        both(leasing(), conf(JobRequeue="0")),
+        "set JobRequeue=1 in slurm.conf",
+        conf(JobRequeue="1"),
+    ),
+    Planting(
+        "lease-preemption",
+        "note",
+        both(
+            leasing(),
+            qos("low||requeue|00:02:00", "high|low|cluster|00:00:00"),
+        ),
+        "gsched leaves that to it",
+        conf(PreemptType="preempt/none"),
+    ),
+    Planting(
+        "lease-length",
+        "warn",
+        both(leasing(), toml("daemon.knobs", lease_s="900")),
+        "a lease of 900 s is shorter than 20 hand-overs",
+        lambda site: site.settings.pop("daemon.knobs") and None,
+    ),
+    Planting(
         "suspend-time",
         "note",
         conf(SuspendTime="INFINITE"),
@@ -338,6 +395,20 @@ PLANTINGS = [
         toml("daemon", exclude_accounts='["lab3"]'),
         "there is no account lab3",
         toml("daemon", exclude_accounts='["lab2"]'),
+    ),
+    Planting(
+        "account-unknown",
+        "warn",
+        toml("fairness.quotas", lab3="8", lab2="4"),
+        "there is no account lab3",
+        lambda site: site.settings.pop("fairness.quotas") and None,
+    ),
+    Planting(
+        "gpu-type-unknown",
+        "warn",
+        toml("fairness.gpu_weights", a10="2.0"),
+        "there is no GPU type a10",
+        lambda site: site.settings.pop("fairness.gpu_weights") and None,
     ),
     Planting(
         "node-unknown",

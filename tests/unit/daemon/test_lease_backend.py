@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from support.jobs import T0
+from support.jobs import T0, view
 from support.queue import row
 from support.requests import MemoryRequests
 
-from gsched.daemon.lease_backend import LiveLeases, own_preemption, tell
+from gsched.daemon.lease_backend import SLURMS_TIME_S, LiveLeases, tell
 from gsched.daemon.requests import RequestBook, Sighting
-from gsched.engine.leases import JobSeen, Move, Verb
+from gsched.engine.leases import JobSeen, Move, SaveReport, Verb
+from gsched.errors import UnavailableError
 from gsched.model.accounts import LeaseGrant
 from gsched.model.job import JobKey, JobState, Lease, LeaseState
 from gsched.slurm.exclusions import Rules
+from gsched.slurm.own_preemption import OwnPreemption, of_qos
 from gsched.slurm.records import QueueRow, SlurmConfig, UpdateOutcome
 
 KEY = JobKey("c", 7, epoch=T0)
 GRANT = LeaseGrant(Lease("l1", LeaseState.GRANTED, T0, 3600), KEY, T0, 8)
-EVERYBODY_SAVES = Rules(saves=lambda _: True)
 
 
 class Client:
@@ -30,6 +31,14 @@ class Client:
     def __init__(self, *rows: QueueRow) -> None:
         self.rows = rows
         self.did: list[tuple[str, ...]] = []
+        self.preemption: OwnPreemption | None = OwnPreemption()
+        self.asked = 0
+
+    def own_preemption(self, _config: SlurmConfig) -> OwnPreemption:
+        self.asked += 1
+        if self.preemption is None:
+            raise UnavailableError("slurmdbd does not answer")
+        return self.preemption
 
     def jobs(self, slurm_ids: Sequence[str]) -> tuple[QueueRow, ...]:
         return tuple(r for r in self.rows if r.slurm_id in slurm_ids)
@@ -48,14 +57,19 @@ def running(**values: object) -> QueueRow:
     return replace(made, **values)  # type: ignore[arg-type]
 
 
-def live(
-    client: Client, rules: Rules = EVERYBODY_SAVES, config: dict[str, str] | None = None
-) -> LiveLeases:
-    return LiveLeases(client, SlurmConfig(config or {}), rules, RequestBook(MemoryRequests()))  # type: ignore[arg-type]
+def asked(comment: str = "gs1{ckpt}", *keys: JobKey) -> RequestBook:
+    """A book in which these jobs, by default KEY, have been seen with this comment."""
+    book = RequestBook(MemoryRequests())
+    book.look([Sighting(key, "games", comment) for key in keys or [KEY]], T0)
+    return book
+
+
+def live(client: Client, book: RequestBook, rules: Rules | None = None) -> LiveLeases:
+    return LiveLeases(client, SlurmConfig({}), rules or Rules(), book)  # type: ignore[arg-type]
 
 
 def test_a_job_is_seen_with_its_attempt_and_state() -> None:
-    found = live(Client(running())).observe([KEY, JobKey("c", 8)])
+    found = live(Client(running()), asked()).observe([KEY, JobKey("c", 8)])
     assert found == {KEY: JobSeen(T0, 2, JobState.RUNNING)}
 
 
@@ -73,32 +87,89 @@ def test_what_must_not_be_requeued_is_said_at_every_look(
 ) -> None:
     seen = running(**changed)
     key = replace(KEY, het_offset=seen.het_offset)
-    assert live(Client(seen)).observe([key])[key].excluded == code
+    leases = live(Client(seen), asked("gs1{ckpt}", key))
+    assert leases.observe([key])[key].excluded == code
 
 
-def test_today_no_job_has_asked_for_checkpoints() -> None:
-    assert live(Client(running()), Rules()).observe([KEY])[KEY].excluded == "no-checkpoint"
+@pytest.mark.parametrize("comment", ["", "gs1{share}", "gs1{ckpt", "gs1{ckpt} mine"])
+def test_whose_user_has_not_asked_for_checkpoints_is_left_alone(comment: str) -> None:
+    seen = live(Client(running()), asked(comment)).observe([KEY])[KEY]
+    assert seen.excluded == "no-checkpoint"
 
 
-def test_an_opt_out_counts_at_once() -> None:
-    book = RequestBook(MemoryRequests())
-    leases = LiveLeases(Client(running()), SlurmConfig({}), EVERYBODY_SAVES, book)  # type: ignore[arg-type]
+def test_the_site_may_exclude_whoever_has_asked() -> None:
+    rules = Rules(accounts=frozenset({running().tenant}))
+    assert live(Client(running()), asked(), rules).observe([KEY])[KEY].excluded == (
+        "excluded-account"
+    )
+
+
+def test_what_is_asked_later_counts_at_once() -> None:
+    book = asked()
+    leases = live(Client(running()), book)
     assert leases.observe([KEY])[KEY].excluded == ""
-    book.look([Sighting(KEY, "games", "gs1{none}")], T0)
+    book.look([Sighting(KEY, "games", "gs1{none,ckpt}")], T0)
     assert leases.observe([KEY])[KEY].excluded == "opted-out"
+
+
+def test_a_task_is_judged_by_the_request_of_its_array() -> None:
+    task = replace(KEY, array_task=3)
+    client = Client(running(array_task=3))
+    assert live(client, asked("gs1{ckpt}", KEY)).observe([task])[task].excluded == ""
 
 
 def test_acts_are_one_command_each_and_refusals_come_back() -> None:
     client = Client()
-    leases = live(client)
+    leases = live(client, asked())
     assert leases.act(Verb.SIGNAL, replace(KEY, array_task=3)) == ""
     assert leases.act(Verb.REQUEUE, KEY) == "no"
     assert client.did == [("signal", "7_3", "USR1"), ("requeue", "7")]
-    assert leases.saved(GRANT) is None
+
+
+def test_whose_heartbeat_it_is_says_the_captured_request() -> None:
+    asked_of = []
+
+    def reports(grant: LeaseGrant, user: str) -> SaveReport:
+        asked_of.append((grant, user))
+        return SaveReport(5, 4)
+
+    leases = LiveLeases(Client(), SlurmConfig({}), Rules(), asked(), reports)  # type: ignore[arg-type]
+    assert leases.report(GRANT) == SaveReport(5, 4)
+    assert leases.report(replace(GRANT, key=JobKey("c", 8))) is None
+    assert asked_of == [(GRANT, "games")]
+    assert live(Client(), asked()).report(GRANT) is None
+
+
+HIGH, LOW = "high|low|cluster|00:00:00\n", "low||cluster|00:00:00\n"
+
+
+def test_what_slurm_preempts_is_left_to_it_for_a_while() -> None:
+    client, moment = Client(), [0.0]
+    client.preemption = of_qos(HIGH + LOW, "REQUEUE")
+    config = SlurmConfig({"PreemptType": "preempt/qos"})
+    leases = LiveLeases(
+        client,
+        config,
+        Rules(),
+        asked(),
+        monotonic=lambda: moment[0],  # type: ignore[arg-type]
+    )
+    victim, other = replace(view(7), qos="low"), replace(view(8), qos="high")
+    assert leases.is_slurms(victim, other)
+    assert not leases.is_slurms(other, victim)
+    assert not leases.is_slurms(victim, replace(view(8), qos="low"))
+    assert client.asked == 1
+    client.preemption = None  # slurmdbd is silent: what was known stands
+    moment[0] = SLURMS_TIME_S - 1
+    assert leases.is_slurms(victim, other)
+    assert client.asked == 2
+    moment[0] = SLURMS_TIME_S  # Slurm does not
+    assert not leases.is_slurms(victim, other)
+    assert leases.is_slurms(replace(victim, attempt=victim.attempt + 1), other)
 
 
 def test_how_long_slurm_keeps_a_requeued_job_waiting() -> None:
-    leases = live(Client())
+    leases = live(Client(), asked())
     assert leases.wait_s == 121
     leases.configure(SlurmConfig({"AuthInfo": "socket=/x,cred_expire=30"}), Rules())
     assert leases.wait_s == 31
@@ -106,24 +177,13 @@ def test_how_long_slurm_keeps_a_requeued_job_waiting() -> None:
     assert leases.wait_s == 121
 
 
-def test_slurms_own_preemption_is_told_where_it_requeues() -> None:
-    qos = {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"}
-    assert "preempt/qos, REQUEUE), and does not tell" in own_preemption(SlurmConfig(qos))
-    for flags in (
-        {"SlurmctldParameters": "preempt_send_user_signal"},
-        {"PreemptParameters": "youngest_first,send_user_signal"},
-    ):
-        assert "and tells jobs by their own --signal" in own_preemption(SlurmConfig(qos | flags))
-    for other in (
-        {},
-        {"PreemptType": "preempt/none", "PreemptMode": "OFF"},
-        {"PreemptType": "preempt/partition_prio", "PreemptMode": "GANG,SUSPEND"},
-    ):
-        assert own_preemption(SlurmConfig(other)) == ""
-
-
 def test_transitions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "gsched.daemon"):
         tell(GRANT, Move(LeaseState.GRANTED))
         tell(GRANT, Move(LeaseState.SAVED, "its grace of 60 s is over"))
-    assert caplog.messages == ["lease l1 of job 7: saved (its grace of 60 s is over)"]
+        tell(GRANT, Move(LeaseState.KEPT, "has not saved within 60 s", is_unsaved=True))
+    assert caplog.messages == [
+        "lease l1 of job 7: saved (its grace of 60 s is over)",
+        "lease l1 of job 7: kept (has not saved within 60 s)",
+    ]
+    assert [r.levelname for r in caplog.records] == ["INFO", "WARNING"]

@@ -16,7 +16,7 @@ from gsched.daemon.requests import RequestBook, Sighting
 from gsched.daemon.status_file import Bulletin, RoundNews, describe, job_document
 from gsched.engine.round import RoundResult
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Admit, Decision, Rank, Reason
+from gsched.model.decision import Admit, Decision, JsonValue, Rank, Reason
 from gsched.model.job import Capability, Exclusion, JobState, Prediction
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import RoundInfo
@@ -67,6 +67,7 @@ class Rounds:
         self.actions: tuple[Admit, ...] = ()
         self.facts: dict[str, Any] = {"policy": "qssf", "acting": True, "model_id": "m"}
         self.forecast = NOTHING_FORESEEN
+        self.leases: dict[str, dict[str, JsonValue]] = {}
         self.before: Bulletin | None = None
 
     def comment(self, text: str) -> None:
@@ -84,7 +85,7 @@ class Rounds:
         state = ClusterState("c", T0, 1, (), (), (), self.table)
         info = RoundInfo("r", "c", T0, seq=1, **self.facts)
         result = RoundResult(info, state, decision, (), (), {}, 0)
-        news = RoundNews(30.0, "act")
+        news = RoundNews(30.0, "act", leases=self.leases)
         self.before = describe(
             result, SlurmConfig({}), news, self.requests, self.before, self.forecast
         )
@@ -121,6 +122,7 @@ CHANGES: dict[str, Callable[[Rounds], Any]] = {
     "the mode": lambda r: r.facts.update(acting=False),
     "a forecast": lambda r: setattr(r, "forecast", Edition(5, "pending")),
     "the model": lambda r: r.facts.update(model_id="n"),
+    "a lease": lambda r: setattr(r, "leases", {"7": {"state": "requeued", "since": 5}}),
 }
 
 
@@ -133,6 +135,18 @@ def test_whatever_an_answer_is_made_of_makes_it_anew(what: str) -> None:
     assert now.answers is not first.answers
     rounds.before = None
     assert now.jobs == rounds.round().jobs  # as if there had been no round before
+
+
+def test_a_lease_is_told_with_its_job():
+    rounds = Rounds()
+    rounds.leases = {
+        "8": {"state": "requeued", "since": 5},
+        "99": {"state": "granted", "since": 5, "end_time": 9},  # is not in the queue any more
+    }
+    told = rounds.round().jobs
+    assert told["8"]["lease"] == rounds.leases["8"]
+    assert "lease" not in told["7"]
+    assert set(told) == {"7", "8"}
 
 
 def test_waiting_jobs_are_told_when_they_will_start_and_others_are_not() -> None:

@@ -62,6 +62,12 @@ def test_a_request_of_another_shape_makes_the_answer_none(request_):
     assert read({"request": request_}) == []
 
 
+def test_a_lease_of_another_shape_makes_the_answer_none():
+    assert read({"lease": {"state": "granted", "since": 1000, "end_time": 4600}}) == ["7"]
+    for lease in (None, [], {}, {"state": "granted"}, {"state": "granted", "since": "now"}):
+        assert read({"lease": lease}) == []
+
+
 def test_a_file_may_be_so_large_and_no_larger(tmp_path, monkeypatch):
     path = tmp_path / "status.json"
     path.write_text(json.dumps({**WHOLE, "jobs": {}}))

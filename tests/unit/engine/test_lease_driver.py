@@ -14,6 +14,7 @@ from support.toy_slurm import GPUS, WAIT_S, ToyJob, ToySlurm, node
 from gsched.engine.faults import LEASE_POINTS, FaultPoint
 from gsched.engine.lease_driver import MAX_GRACE_S, MAX_ID_CHARS, LeaseDriver
 from gsched.engine.lease_rules import FIRST_SAVE_S, HAND_OVERS_A_LEASE
+from gsched.engine.leases import SaveReport
 from gsched.errors import TryAgainError
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Action, Decision, Grant, Rank, Renew, Revoke
@@ -190,6 +191,68 @@ def test_a_job_that_reports_need_not_wait_for_its_grace(told: Setting) -> None:
     told.job.reports_saved = True
     told.round()
     assert told.state is LeaseState.REQUEUED
+
+
+def test_a_job_that_has_not_saved_keeps_its_gpus_and_gets_another_lease(leased: Setting) -> None:
+    leased.job.reports_saved = False
+    leased.round(leased.revoke())
+    assert leased.store.standing("c")[0].told_step == 5
+    leased.slurm.now += 30
+    leased.round()
+    assert leased.state is LeaseState.KEPT
+    last = leased.store.events("g")[-1]
+    assert last.detail == "has not saved within 30 s: step 4 of the 5 that were done is saved"
+    assert leased.job.requeues == []
+    assert leased.store.save_times("c") == []
+    assert leased.round(leased.grant("g2")) == []
+    assert leased.states("g2") == [LeaseState.GRANTED]
+
+
+def test_what_slurm_does_by_itself_is_left_to_it(leased: Setting) -> None:
+    other = leased.slurm.submit()
+    leased.slurm.preempts.add((leased.job.key, other.key))
+    first = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
+
+    def with_nodes(state: ClusterState) -> ClusterState:
+        return replace(state, nodes=(node("gn01", GPUS),))
+
+    (what,) = leased.round(leased.revoke(beneficiary=other.key), order=first, edit=with_nodes)
+    assert what == "Revoke r: Slurm preempts it by itself for 2"
+    assert (leased.state, leased.job.signals) == (LeaseState.GRANTED, [])
+    leased.slurm.requeue(leased.job)  # Slurm does
+    leased.round()
+    assert [e.detail for e in leased.store.events("g")][-1] == "not by gsched"
+    assert leased.state is LeaseState.REQUEUED
+
+
+def test_what_was_done_is_asked_before_the_signal(
+    leased: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the step before that has to be saved: a quick job does more while it is told."""
+    leased.job.reports_saved = True
+    steps = {0: 5}
+    monkeypatch.setattr(leased.slurm, "report", lambda _: SaveReport(steps[0], 0), raising=True)
+    act = leased.slurm.act
+
+    def quick(*args: Any) -> str:
+        steps[0] = 50
+        return act(*args)
+
+    monkeypatch.setattr(leased.slurm, "act", quick)
+    leased.round(leased.revoke())
+    assert leased.store.standing("c")[0].told_step == 5
+
+
+def test_a_job_that_writes_a_checkpoint_is_told_when_it_has_done_so(leased: Setting) -> None:
+    leased.job.reports_saved, leased.job.is_writing = True, True
+    assert leased.round(leased.revoke()) == []
+    leased.slurm.now += 20
+    leased.round()
+    assert (leased.state, leased.job.signals) == (LeaseState.ENDING, [])
+    leased.job.is_writing = False
+    leased.round()
+    assert [restarts for restarts, _ in leased.job.signals] == [0]
+    assert leased.state is LeaseState.REQUEUED  # all was saved already
 
 
 def test_what_slurm_refuses_is_given_up(told: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,9 @@ class World:
     def says_saved(self, job: ToyJob, _kill_at: int | None) -> None:
         job.reports_saved = not job.reports_saved
 
+    def writes(self, job: ToyJob, _kill_at: int | None) -> None:
+        job.is_writing = not job.is_writing
+
     def slurmctld(self, _job: ToyJob, _kill_at: int | None) -> None:
         self.slurm.answers = not self.slurm.answers
 
@@ -227,7 +230,7 @@ class World:
 OFTEN = ["round"] * 6 + ["revoke"] * 5 + ["goes_on"] * 5 + ["grace"] * 4 + ["moment"] * 2
 SELDOM = [
     "grant", "renew", "take_back", "suspended", "requeued", "fails", "cancelled", "opts_out",
-    "says_saved", "slurmctld", "lease", "set_back",
+    "says_saved", "writes", "slurmctld", "lease", "set_back",
 ]  # fmt: skip
 EVENTS = st.lists(
     st.tuples(

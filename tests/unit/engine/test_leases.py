@@ -12,6 +12,8 @@ from gsched.engine.leases import (
     Act,
     JobSeen,
     Move,
+    NOT_READABLE,
+    SaveReport,
     Verb,
     answered,
     carried_on,
@@ -105,14 +107,66 @@ def test_ending_sends_the_signal_and_saved_the_requeue() -> None:
     assert requeue == Act("r1/requeue", Verb.REQUEUE, SINCE + REQUEUE_WINDOW_S)
 
 
-def test_grace_decides_unless_the_job_speaks() -> None:
+def test_grace_decides_of_a_job_that_tells_nothing() -> None:
     told = lease(LeaseState.SIGNALLED)
-    for saved in (None, False):
-        assert carried_on(told, PRESENT, saved, SINCE + GRACE_S - 1) is None
-        step = carried_on(told, PRESENT, saved, SINCE + GRACE_S)
-        assert step == Move(LeaseState.SAVED, "its grace of 60 s is over")
-    step = carried_on(told, PRESENT, True, SINCE + 1)
+    assert carried_on(told, PRESENT, None, SINCE + GRACE_S - 1) is None
+    step = carried_on(told, PRESENT, None, SINCE + GRACE_S)
+    assert step == Move(LeaseState.SAVED, "its grace of 60 s is over")
+
+
+@pytest.mark.parametrize("committed", [1200, 1203])
+def test_a_job_has_saved_when_a_checkpoint_holds_what_was_done_when_it_was_told(
+    committed: int,
+) -> None:
+    told = replace(lease(LeaseState.SIGNALLED), told_step=1200)
+    step = carried_on(told, PRESENT, SaveReport(1300, committed), SINCE + 1)
     assert step == Move(LeaseState.SAVED, "the job says so")
+
+
+UNSAVED = {
+    SaveReport(1300, 1199): "step 1,199 of the 1,200 that were done is saved",
+    SaveReport(1300, None): "no step of the 1,200 that were done is saved",
+    SaveReport(1300, 1250, is_writing=True): (
+        "step 1,250 of the 1,200 that were done is saved, and a checkpoint is being written"
+    ),
+    NOT_READABLE: "its heartbeat cannot be read",
+}
+
+
+@pytest.mark.parametrize("report", UNSAVED)
+def test_a_job_that_has_not_saved_in_time_keeps_its_gpus(report: SaveReport) -> None:
+    told = replace(lease(LeaseState.SIGNALLED), told_step=1200)
+    assert carried_on(told, PRESENT, report, SINCE + GRACE_S - 1) is None
+    step = carried_on(told, PRESENT, report, SINCE + GRACE_S)
+    assert isinstance(step, Move)
+    assert (step.state, step.is_unsaved) == (LeaseState.KEPT, True)
+    assert step.detail.startswith("has not saved within 60 s: ")
+    assert step.detail.endswith(UNSAVED[report])
+
+
+def test_a_job_that_told_nothing_when_it_was_told_has_its_grace() -> None:
+    told = lease(LeaseState.SIGNALLED)
+    for report in (SaveReport(1300, 1200), SaveReport(1300, None), NOT_READABLE):
+        assert carried_on(told, PRESENT, report, SINCE + GRACE_S - 1) is None
+        step = carried_on(told, PRESENT, report, SINCE + GRACE_S)
+        assert step == Move(LeaseState.SAVED, "its grace of 60 s is over")
+    step = carried_on(told, PRESENT, SaveReport(1300, 1300), SINCE + 1)
+    assert step == Move(LeaseState.SAVED, "the job says so")
+
+
+def test_a_checkpoint_of_the_jobs_own_accord_is_not_disturbed() -> None:
+    ending = lease(LeaseState.ENDING)
+    busy = SaveReport(1300, 1200, is_writing=True)
+    for report in (busy, NOT_READABLE):
+        assert carried_on(ending, PRESENT, report, SINCE + 10) is None
+        step = carried_on(ending, PRESENT, report, REVOKE.valid_until + 2)
+        why = "too late by 2 s: it was saving until then"
+        assert step == Move(LeaseState.LAPSED, why, is_unsaved=True)
+    step = carried_on(ending, PRESENT, replace(busy, is_writing=False), SINCE + 10)
+    assert step == Act("r1/signal", Verb.SIGNAL, REVOKE.valid_until)
+    # the requeue follows all the same: what it writes now is more than it was to save
+    step = carried_on(lease(LeaseState.SAVED), PRESENT, busy, SINCE + 10)
+    assert step == Act("r1/requeue", Verb.REQUEUE, SINCE + REQUEUE_WINDOW_S)
 
 
 @pytest.mark.parametrize("state", UNDER_WAY)
@@ -128,7 +182,7 @@ def test_nothing_is_done_to_a_job_that_does_not_run_in_its_attempt(state: LeaseS
 @pytest.mark.parametrize("state", UNDER_WAY)
 def test_a_job_that_must_be_left_alone_keeps_its_gpus(state: LeaseState) -> None:
     seen = replace(PRESENT, excluded="opted-out")
-    step = carried_on(lease(state), seen, True, SINCE + 1)
+    step = carried_on(lease(state), seen, SaveReport(5, 5), SINCE + 1)
     assert step == Move(LeaseState.KEPT, "left alone: opted-out")
 
 
@@ -155,7 +209,7 @@ def test_a_clock_that_was_set_back_tells_no_age(state: LeaseState) -> None:
 
 def test_only_what_is_under_way_goes_on() -> None:
     for state in set(LeaseState) - set(UNDER_WAY):
-        assert carried_on(lease(state), PRESENT, True, SINCE + GRACE_S) is None
+        assert carried_on(lease(state), PRESENT, SaveReport(5, 5), SINCE + GRACE_S) is None
 
 
 def test_a_revoke_can_be_taken_back_until_the_requeue() -> None:
@@ -169,6 +223,7 @@ def test_a_revoke_can_be_taken_back_until_the_requeue() -> None:
 def test_answers() -> None:
     signal, requeue = (Act("x", verb, 0) for verb in (Verb.SIGNAL, Verb.REQUEUE))
     assert answered(signal, "") == Move(LeaseState.SIGNALLED)
+    assert answered(signal, "", 1200) == Move(LeaseState.SIGNALLED, told_step=1200)
     assert answered(requeue, "") is None  # the job shows it
     assert answered(signal, "no") == Move(LeaseState.REFUSED, "signal: no")
     assert answered(requeue, "no") == Move(LeaseState.REFUSED, "requeue: no")
@@ -183,4 +238,6 @@ def test_the_ways_of_a_lease() -> None:
     before = {s for s in LeaseState if s.may_become(LeaseState.REGRANTED)}
     assert before == {LeaseState.REQUEUED}
     grant = moved(lease(LeaseState.ENDING), Move(LeaseState.SIGNALLED), 10_500)
-    assert (grant.lease.state, grant.since) == (LeaseState.SIGNALLED, 10_500)
+    assert (grant.lease.state, grant.since, grant.told_step) == (LeaseState.SIGNALLED, 10_500, None)
+    grant = moved(grant, Move(LeaseState.SIGNALLED, told_step=1200), 10_500)
+    assert moved(grant, Move(LeaseState.SAVED), 10_600).told_step == 1200

@@ -17,8 +17,9 @@ from gsched.policy.base import Policy
 from gsched.policy.ltgf import Ltgf
 from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
-from gsched.sim.jobs import SimJobs
+from gsched.sim.jobs import ANY, SimJobs
 from gsched.sim.long_term import books_of
+from gsched.sim.metrics import summarise
 from gsched.sim.replay import run_rounds
 from gsched.sim.result import SimResult
 from gsched.sim.rules import Costs, SimRules
@@ -129,6 +130,37 @@ def test_what_was_held_is_in_the_books(work: tuple[SimJobs, SimCluster], lease_s
     np.testing.assert_allclose(account.job_received, result.run_s * result.jobs.num_gpus)
 
 
+@pytest.mark.parametrize(
+    ("quotas", "unfair", "share"),
+    [
+        (None, 0.5, 6 / 3),
+        ({"t0": 1, "t1": 5}, 0.5, 6 / 1),  # on any scale
+        ({"t0": 5, "t1": 1, "other": 6}, 0.5, 6 / 2.5),
+        ({"t0": 3}, 0.0, 1.0),  # who has no quota is wronged by nobody
+    ],
+)
+def test_tenants_are_judged_by_their_quotas(
+    quotas: dict[str, float] | None, unfair: float, share: float
+) -> None:
+    """For ten hours t0 has all GPUs and t1 waits for three of them."""
+    jobs = sim_jobs([0, 0, 10 * HOUR_S], [10 * HOUR_S, 1, 1], num_gpus=[6, 3, 6], tenant=[0, 1, 0])
+    found = summarise(simulate(jobs, SIX_GPUS, load("fifo"), RULES), quotas)
+    assert found.unfair_intervals == {"tenant_hours": unfair, "tenant_days": None}
+    assert found.tenant_shares["t0"] == pytest.approx(share, rel=1e-3)
+
+
+def test_a_pool_that_lends_pays_for_no_other() -> None:
+    """t1 has all of q, of which half is its, and nothing of what is its in p."""
+    cluster = SimCluster.uniform({"p": 1, "q": 1}, gpus_a_node=6)
+    jobs = sim_jobs(
+        [0, 0, 0, 10 * HOUR_S], [10 * HOUR_S] * 4, num_gpus=[6, 6, 6, 6],
+        pool=[0, 0, 1, 1], tenant=[0, 1, 1, 0],
+    )  # fmt: skip
+    found = summarise(simulate(jobs, cluster, load("fifo"), RULES), {"t0": 1, "t1": 1})
+    assert found.unfair_intervals["tenant_hours"] == 0.0  # 6 of 6 for each
+    assert found.tenant_shares["t1"] > 1.0
+
+
 # -- the daemon's rounds and the compiled loop ------------------------------------------------
 
 
@@ -143,7 +175,57 @@ def test_quotas_do_in_rounds_what_they_do_in_the_loop(
     work: tuple[SimJobs, SimCluster], quotas: list[int], rules: SimRules, lease_s: float
 ) -> None:
     told = {f"t{number}": float(quota) for number, quota in enumerate(quotas)}
-    ordered = columns_of(simulate(*work, Ltgf(told, lease_s=lease_s), rules))
-    rounds = columns_of(run_rounds(*work, Ltgf(told, lease_s=lease_s), rules))
+    assert_the_same(*work, Ltgf(told, lease_s=lease_s), rules)
+
+
+def assert_the_same(jobs: SimJobs, cluster: SimCluster, policy: Policy, rules: SimRules) -> None:
+    ordered = columns_of(simulate(jobs, cluster, policy, rules))
+    rounds = columns_of(run_rounds(jobs, cluster, policy, rules))
     for name, column in ordered.items():
         np.testing.assert_array_equal(rounds[name], column, err_msg=name)
+
+
+# -- GPUs of different worth ------------------------------------------------------------------
+
+OLD, NEW = 0, 1
+
+
+def mixed(cluster: SimCluster, *types: int, speed: float = 1.0) -> SimCluster:
+    return replace(
+        cluster,
+        node_type=np.array(types, dtype=np.int32),
+        gpu_types=("old", "new"),
+        type_speed=np.array([1.0, speed]),
+    )
+
+
+@given(
+    work=workloads(most=10, shortest_s=2),
+    kinds=st.lists(st.sampled_from([ANY, OLD, NEW]), min_size=10, max_size=10),
+    worth=st.sampled_from([0.0, 0.5, 4.0]),
+    rules=st.sampled_from([RULES, replace(RULES, costs=Costs(2.0, 3.0, 4.0, 5.0, 6.0)), COSTLY]),
+    speed=st.sampled_from([1.0, 2.0]),
+)
+@settings(max_examples=40, derandomize=True)
+def test_worth_does_in_rounds_what_it_does_in_the_loop(
+    work: tuple[SimJobs, SimCluster],
+    kinds: list[int],
+    worth: float,
+    rules: SimRules,
+    speed: float,
+) -> None:
+    jobs, cluster = work
+    cluster = mixed(cluster, *([OLD, NEW] * 2)[: cluster.num_nodes], speed=speed)
+    asked = np.where(jobs.num_gpus > 8, ANY, kinds[: len(jobs)]).astype(np.int32)
+    policy = Ltgf({"t0": 1, "t1": 2, "t2": 1}, {"new": worth}, lease_s=60.0)
+    assert_the_same(replace(jobs, gpu_type=asked), cluster, policy, rules)
+
+
+def test_who_has_the_better_gpus_gets_fewer_of_them() -> None:
+    """t1 alone runs on six old GPUs, as two of the new ones are worth: of these it gets two."""
+    cluster = mixed(SimCluster.uniform({"new": 1, "old": 1}, gpus_a_node=6), NEW, OLD)
+    pool, tenant = [0] * 6 + [0] * 6 + [1] * 6, [0] * 6 + [1] * 12
+    jobs = sim_jobs([0] * 18, [30 * DAY_S] * 18, pool=pool, tenant=tenant)
+    for weights, gpus in ((None, [6, 6]), ({"new": 3.0}, [4, 8])):
+        result = simulate(jobs, cluster, Ltgf(None, weights), RULES)
+        assert received(result, 10 * DAY_S) == pytest.approx(gpus, rel=0.02)

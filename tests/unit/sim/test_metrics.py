@@ -335,7 +335,7 @@ def test_keys_of_the_document_are_stable() -> None:
         "waiting_s", "bounded_slowdown", "finish_time_ratio", "unfair_share",
         "sharing_loss_share", "preemptions", "preempted_jobs", "failures", "makespan_s", "gpus",
         "deadlines", "energy_kwh", "wakes", "by_size", "by_duration", "by_tenant", "by_pool",
-        "over_time",
+        "over_time", "unfair_intervals",
     ]  # fmt: skip
 
 

@@ -26,13 +26,9 @@ def jobs(recorded, separator):
     }
 
 
-def all_save(_row):
-    return True
-
-
 def found(row, priority=None, rules=None, **flags):
-    answers = dict.fromkeys(("opted_out", "is_cron", "is_foreign"), False) | flags
-    return exclusions(row, priority, replace(rules or Rules(), saves=all_save), **answers)
+    answers = dict.fromkeys(("opted_out", "is_cron", "is_foreign"), False) | {"saves": True} | flags
+    return exclusions(row, priority, rules or Rules(), **answers)
 
 
 def barred(code, *args, **flags):
@@ -121,17 +117,14 @@ def test_a_held_job_says_why(jobs):
     assert {e.detail for e in found(replace(row, reason=""))} == {"held"}
 
 
-def test_only_jobs_that_save_are_preempted_and_today_none_does(jobs):
+def test_only_jobs_whose_users_have_asked_for_checkpoints_are_preempted(jobs):
     row, _ = jobs["run-typed"]
     answers = dict.fromkeys(("opted_out", "is_cron", "is_foreign"), False)
     by_default = exclusions(row, None, Rules(), **answers)
     assert [(e.capability, e.code) for e in by_default] == [(PREEMPT, "no-checkpoint")]
-    one = Rules(saves=lambda found: found.raw_id == row.raw_id)
-    assert exclusions(row, None, one, **answers) == ()
-    other = replace(row, raw_id=row.raw_id + 1)
-    assert [e.code for e in exclusions(other, None, one, **answers)] == ["no-checkpoint"]
-    waiting = replace(other, state=JobState.PENDING)
-    assert exclusions(waiting, None, one, **answers) == ()
+    assert exclusions(row, None, Rules(), saves=True, **answers) == ()
+    waiting = replace(row, state=JobState.PENDING)
+    assert exclusions(waiting, None, Rules(), **answers) == ()
 
 
 def test_the_out_of_scope_partition_is_named(jobs):

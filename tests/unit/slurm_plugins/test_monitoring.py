@@ -20,6 +20,7 @@ from gsched.daemon.demand_facts import DemandFacts
 from gsched.daemon.forecast_child import ChildState
 from gsched.daemon.forecast_facts import ForecastFacts, Record
 from gsched.daemon.gate import Mode
+from gsched.daemon.lease_facts import LeaseFacts
 from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_ces import STATES
 from gsched.daemon.metrics_gauges import Facts
@@ -40,7 +41,7 @@ MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 VALUES = {
     "mode": {mode.value for mode in Mode},
     "outcome": {"succeeded"},
-    "state": {"rejected", "pending", "asleep"},
+    "state": {"rejected", "pending", "asleep", "unsaved"},
     "quantile": {"0.9"},
     "estimator": set(CONTENDERS),
 }
@@ -86,6 +87,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
                 {(NodeVerb.SLEEP, ChangeState.CONFIRMED): 1},
                 DemandFacts(1, 1, 1, 0, 1.0, ChildState()),
             ),
+            leases=LeaseFacts(length_s=3620.0, hand_over_s=181),
         )
     )
     found: dict[str, set[str]] = {}

@@ -12,7 +12,7 @@ from support.history import CLUSTER, attempt, batch, scalar, select
 from support.servers import url
 
 from gsched.errors import ConfigError, GschedError, PermissionDeniedError
-from gsched.model.accounts import FairnessEntry
+from gsched.model.accounts import FairnessEntry, SiteQuotas
 from gsched.model.decision import Reason
 from gsched.model.history import Reject, Tres
 from gsched.model.job import JobKey, Prediction, PredictionKind, Wants
@@ -80,6 +80,8 @@ def fill(history):
     )
     entries = [FairnessEntry(CLUSTER, t, 0, 60, 1.0, 2.0, 3.0, 0.0) for t in ("lab1", "bobs lab")]
     history.fairness().keep(entries)
+    quotas = {"lab1": 6.0, "bobs lab": 2.0}
+    history.fairness().note(CLUSTER, 5000, SiteQuotas(quotas, 8.0, "limits", {"a100": 2.0}))
     journal = history.journal()
     journal.begin_round(RoundInfo("r1", CLUSTER, 5000, "qssf", True, 1, "m"))
     for number, user in ((1, "alice"), (2, "bob")):
@@ -177,7 +179,7 @@ def test_no_table_tells_a_reader_of_anybody_else(alice, database):
     assert told == {"nodes"}  # sinfo has them
     assert all(len(seen[table]) == 1 for table in ("users", *TEXTS)), seen
     own = ("jobs", "attempts", "predictions", "prediction_quantiles", "actions", "requests")
-    own += ("fairness_entries", "wake_delays", "power_jobs")
+    own += ("fairness_entries", "fairness_quotas", "wake_delays", "power_jobs")
     everything = {t: scalar(database, f"SELECT count(*) FROM {t}") for t in own}
     assert all(0 < len(seen[table]) < everything[table] for table in own)
     hidden = ("rejects", "ingest_cursors", "policy_memory", "power_memory", "series")

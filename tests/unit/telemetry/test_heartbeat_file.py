@@ -25,7 +25,7 @@ from gsched.telemetry.loss_curve import MAX_ATTEMPTS, MAX_POINTS, Attempt, LossC
 FULL = record(
     restart=3, rank=5, world_size=8, ended_time=5001.5, loss=-2.5, bad_losses=2, tokens=2**52,
     tokens_per_s=1e6, iteration_s=0.25, checkpoint_dir="/scratch/ä\n", committed_step=350,
-    committed_time=4990.0,
+    committed_time=4990.0, saving_since=4999.5,
 )  # fmt: skip
 
 

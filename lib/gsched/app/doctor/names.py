@@ -57,6 +57,23 @@ def check_excludes(walk: Walk) -> Iterator[Finding]:
         )
 
 
+def check_fairness(walk: Walk) -> Iterator[Finding]:
+    """Accounts and types of GPUs in ``[fairness]``: a quota of nobody is lent to all for ever."""
+    settings = walk.settings.fairness
+    if settings.quotas and walk.config.has_slurmdbd:
+        text = walk.output("sacctmgr", "-n", "-P", "show", "account", "format=account")
+        known = set(text.split())
+        yield from unknown_names(
+            "account-unknown", "fairness.quotas", "account", settings.quotas, known
+        )
+    if settings.gpu_weights:
+        text = walk.output("scontrol", "-a", "-o", "show", "node")
+        types = {gpu_type for node in parse_nodes(text) for gpu_type, _ in node.gpus if gpu_type}
+        yield from unknown_names(
+            "gpu-type-unknown", "fairness.gpu_weights", "GPU type", settings.gpu_weights, types
+        )
+
+
 def check_helper(walk: Walk) -> Iterator[Finding]:
     """The table ``[helper]``, where it allows anything."""
     settings = walk.settings.helper

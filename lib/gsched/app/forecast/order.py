@@ -9,13 +9,10 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from gsched.errors import DataError
 from gsched.model.job import JobKey, JobView, PredictionKind
-from gsched.model.units import parse_time_limit
 from gsched.slurm.records import QueueRow, SlurmConfig
 
 _MULTIFACTOR = "priority/multifactor"
-_DEFAULT_MAX_AGE_S = 7 * 86400
 _NOBODY: NDArray[np.float64] = np.empty(0)
 
 
@@ -77,8 +74,4 @@ def _points_per_s(config: SlurmConfig) -> float:
     """By how much Slurm's age factor raises a priority each second; 0 where it has none."""
     if config.get("PriorityType") != _MULTIFACTOR:
         return 0.0
-    try:
-        most_s = parse_time_limit(config.get("PriorityMaxAge")) or _DEFAULT_MAX_AGE_S
-    except DataError:
-        most_s = _DEFAULT_MAX_AGE_S
-    return config.weights().get("age", 0) / most_s
+    return config.weights().get("age", 0) / config.max_age_s

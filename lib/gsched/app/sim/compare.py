@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from gsched.app.sim.cluster import ClusterOrder, Fitted, fit
 from gsched.app.sim.estimates import ROLLING
 from gsched.app.sim.left_out import much_left_out
 from gsched.app.sim.per_job import writing_jobs
+from gsched.app.sim.quotas import QuotasInUse, quota_words, quotas_in_use
 from gsched.app.sim.report import PolicyRuns, SimReport
 from gsched.app.sim.rules import RulesOrder, limit_words
 from gsched.app.wiring import now
@@ -26,7 +27,7 @@ from gsched.model.jobtable import JobTable
 from gsched.model.progress import Progress
 from gsched.policy.base import Policy
 from gsched.policy.order_form import Misfit
-from gsched.policy.registry import check, load
+from gsched.policy.registry import SiteFacts, check, load
 from gsched.sim.backend import CAPABILITIES
 from gsched.sim.jobs import ANY, SimJobs
 from gsched.sim.metrics import Metrics, summarise
@@ -48,8 +49,8 @@ class SimOrder:
     `policies` are written ``NAME[:KNOB=VALUE]…``; the first is what others are compared with. The
     jobs are those of `files`, as `told` explains them, else those of `cluster_name` in the history
     database; those first submitted in `window`. Run times are predicted by `estimator` (MODEL or
-    ROLLING), or read from the file `predictions`. Raises UsageError where the parts do not fit
-    together.
+    ROLLING), or read from the file `predictions`. `quotas` are GPUs by tenant, instead of those of
+    the settings or of this Slurm. Raises UsageError where the parts do not fit together.
     """
 
     policies: Sequence[str]
@@ -62,6 +63,7 @@ class SimOrder:
     seeds: int = 1
     estimator: str = ROLLING
     predictions: Path | None = None
+    quotas: Mapping[str, float] = field(default_factory=dict)
     per_job: Path | None = None
     html: Path | None = None
     figures: Path | None = None
@@ -103,7 +105,7 @@ class Simulated:
     warnings: tuple[str, ...] = ()
 
 
-def parse_policy(text: str) -> tuple[str, Policy]:
+def parse_policy(text: str, site: SiteFacts | None = None) -> tuple[str, Policy]:
     """Label and policy of ``NAME[:KNOB=VALUE]…``. Raises UsageError or ConfigError."""
     name, *parts = text.strip().split(":")
     knobs = {}
@@ -116,7 +118,7 @@ def parse_policy(text: str) -> tuple[str, Policy]:
                 f"policy {text[:80]!r}: {part[:40]!r} is no knob with a number",
                 "write NAME:KNOB=VALUE, as fifo or qssf:span_octaves=4",
             ) from None
-    policy = load(name, **knobs)
+    policy = load(name, site, **knobs)
     return text.strip(), policy
 
 
@@ -125,7 +127,10 @@ def run(order: SimOrder, settings: Settings, told: Progress) -> Simulated:
 
     Raises what reading and fitting raise, before anything is written.
     """
-    policies = dict(map(parse_policy, order.policies))
+    names = [text.partition(":")[0].strip() for text in order.policies]
+    quotas = quotas_in_use(order.quotas, settings, live=order.cluster.live, policies=names)
+    site = SiteFacts(quotas.gpus or None, settings.fairness.gpu_weights)
+    policies = dict(parse_policy(text, site) for text in order.policies)
     for policy in policies.values():
         check(policy, CAPABILITIES)
         order.rules.check(policy)
@@ -134,7 +139,7 @@ def run(order: SimOrder, settings: Settings, told: Progress) -> Simulated:
     if not order.force:
         _keep_old(order)
     with writing_jobs(order.per_job, replace=order.force) as write_jobs:
-        world = _prepare(order, settings, policies, told)
+        world = _prepare(order, settings, policies, quotas, told)
         runs: dict[str, list[Metrics]] = {}
         interrupted = False
         try:
@@ -142,7 +147,7 @@ def run(order: SimOrder, settings: Settings, told: Progress) -> Simulated:
                 interrupted |= result.interrupted
                 if result.interrupted and runs:
                     break  # beside finished ones, a part of a policy's jobs would mislead
-                runs.setdefault(label, []).append(summarise(result))
+                runs.setdefault(label, []).append(summarise(result, quotas.gpus))
                 write_jobs(label, result)
         except KeyboardInterrupt:  # between two simulations
             interrupted = True
@@ -164,7 +169,11 @@ class _World:
 
 
 def _prepare(
-    order: SimOrder, settings: Settings, policies: dict[str, Policy], told: Progress
+    order: SimOrder,
+    settings: Settings,
+    policies: dict[str, Policy],
+    quotas: QuotasInUse,
+    told: Progress,
 ) -> _World:
     sharing = order.rules.pairs()
     if order.told is None:
@@ -188,7 +197,8 @@ def _prepare(
     with_classes, shared = order.rules.shared(jobs, sharing, order.rules.seed)
     backfills = order.rules.slurm or any(map(_backfills, policies.values()))
     limits = limit_words(jobs) if backfills else ""
-    told_notes = (*notes, *filter(None, (words, shared, limits)), _SHARED_NOTES)
+    told_quotas = quota_words(quotas, policies.values())
+    told_notes = (*notes, *filter(None, (words, shared, limits, told_quotas)), _SHARED_NOTES)
     left_out = much_left_out(fitted.chosen.left_out, chosen.gpu_time_s)
     warnings = (*filter(None, (left_out,)), *_few_told(order, with_classes))
     return _World(past, fitted, jobs, sharing, told_notes, warnings)

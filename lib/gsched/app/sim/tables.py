@@ -226,6 +226,8 @@ _ONCE: Mapping[str, Callable[[Metrics], str]] = {
     "p99.9 bounded slowdown": lambda m: _ratio(m.all_jobs.bounded_slowdown.p99_9),
     "median finish-time ratio": lambda m: _ratio(m.all_jobs.finish_time_ratio.median),
     "p99 finish-time ratio": lambda m: _ratio(m.all_jobs.finish_time_ratio.p99),
+    "unfair tenant-hours": lambda m: _percent(m.unfair_intervals["tenant_hours"]),
+    "unfair tenant-days": lambda m: _percent(m.unfair_intervals["tenant_days"]),
     "GPU utilisation to the last end": lambda m: _percent(m.whole.utilisation),
     "fragmented, of the free GPUs": lambda m: _percent(m.submitting.fragmented_share_of_free),
     "free though wanted, at most": lambda m: _percent(m.submitting.free_while_wanted_share),

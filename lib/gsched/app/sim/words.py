@@ -109,7 +109,10 @@ DEFINITIONS = (
     "on average over the job's life / GPUs of the pool); a job above 1 counts as unfair.",
     "Sharing loss (after Astraea): the job held less than "
     f"{percent(LOSS_BELOW)} of the GPU time that it was entitled to; its tenant's quota over the "
-    "tenant's active jobs, at most what it asks for; tenants of a pool have equal quotas.",
+    "tenant's active jobs, at most what it asks for. A tenant's quota is its part of all quotas "
+    "(--quota, [fairness.quotas]); where there are none, tenants of a pool have equal ones.",
+    "Unfair tenant-hours and tenant-days: those in which a tenant asked for GPUs and held less "
+    f"than {percent(LOSS_BELOW)} of what was its: of what it asked for, up to its quota.",
     "Only jobs with GPUs are simulated: CPUs, memory, holds, reservations and QOS limits are not.",
 )
 """What the figures mean."""

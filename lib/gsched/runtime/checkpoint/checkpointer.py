@@ -304,6 +304,7 @@ class Checkpointer:
         if not self._snapshot(deadline or time.monotonic() + FINISH_LIMIT_S):
             return False
         self._snapshots.persist(self.step, reason)
+        self._heartbeat.saving(begins=True)
         self._cadence.persist_asked(time.monotonic())
         return True
 
@@ -388,6 +389,8 @@ class Checkpointer:
         commit = self._outcomes.committed
         if commit is not None and commit is not before:
             self._heartbeat.committed(commit.step)
+        if not self._snapshots.is_writing:
+            self._heartbeat.saving(begins=False)
 
     def _beat(self) -> None:
         loss, tokens = self._reported

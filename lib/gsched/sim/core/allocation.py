@@ -134,3 +134,17 @@ def speed_of(sim: Sim, row: int) -> float:
     if job.partner != NONE:
         speed *= sim.speeds[job.share_class, sim.jobs[job.partner].share_class]
     return speed
+
+
+@compiled_inline
+def worth_of(sim: Sim, row: int) -> float:
+    """What each GPU that a job holds is worth, on average."""
+    worth = 0.0
+    gpus = 0
+    at = sim.places.first_piece[holder_of(sim, row)]
+    while at != NONE:
+        piece = sim.places.piece[at]
+        worth += piece.gpus * sim.type_worth[sim.places.node[piece.node].gpu_type]
+        gpus += piece.gpus
+        at = piece.next
+    return float(worth / gpus)

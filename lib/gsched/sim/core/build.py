@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gsched.fairness.worth import worth_of
 from gsched.policy.order_form import Misfit, OrderForm, TenantUse
 from gsched.sim.cluster import SimCluster
 from gsched.sim.core import state
 from gsched.sim.core.effects import discipline_of, effect_fields, pair_speeds
 from gsched.sim.core.heap import ENTRY
 from gsched.sim.core.node_events import begin_nodes
-from gsched.sim.core.nodes import make_nodes
+from gsched.sim.core.nodes import Nodes, make_nodes
 from gsched.sim.core.placement import placement_code
 from gsched.sim.core.state import NONE, Sim
-from gsched.sim.jobs import ANY, SimJobs
+from gsched.sim.jobs import ANY, Floats, SimJobs
 from gsched.sim.rules import Costs, SimRules
 
 _MISFIT = {
@@ -44,12 +45,13 @@ def make_sim(jobs: SimJobs, cluster: SimCluster, form: OrderForm, rules: SimRule
     sizes["num_gpus"] = wanted[1]
     gpus = np.add.reduceat(np.append(cluster.node_gpus, 0), cluster.first_node[:-1])
     runners = gpus.astype(np.int64) * (1 if rules.sharing is None else 2) + 1
+    worth = _type_worth(cluster, form)
     ids = len(jobs) + cluster.num_nodes + len(pools)
     sim = Sim(
         jobs=_jobs(jobs, form, tenant, group, size),
         nodes=np.zeros(cluster.num_nodes, dtype=state.NODE),
         places=make_nodes(cluster, len(jobs)),
-        pools=_pools(pools, pairs[0], wanted[0], gpus, runners),
+        pools=_pools(pools, pairs[0], wanted[0], gpus, runners, _pool_worth(cluster, worth)),
         groups=groups,
         sizes=sizes,
         tenants=_tenant_records(jobs, form),
@@ -68,11 +70,14 @@ def make_sim(jobs: SimJobs, cluster: SimCluster, form: OrderForm, rules: SimRule
         rules=_rules(form, rules),
         speeds=pair_speeds(rules),
         type_speed=cluster.type_speed.astype(np.float64),
+        type_worth=worth,
         usable=np.zeros(cluster.num_nodes, dtype=np.int64),
         spare=np.zeros(cluster.num_nodes, dtype=np.int64),
         ends=np.zeros(int(runners.sum()), dtype=ENTRY),
     )
     first_s = jobs.submit_s[0] if len(jobs) else 0.0
+    if (worth != 1).any():
+        sim.jobs["worth"] = _asked_worth(jobs, cluster, sim.places, worth)
     sim.now["time_s"] = first_s
     sim.now["next_sample_s"] = first_s
     sim.now["open_jobs"] = len(jobs)
@@ -145,6 +150,7 @@ def _pools(
     pool_of_size: NDArray[Any],
     gpus: NDArray[Any],
     runners: NDArray[np.int64],
+    worth: Floats,
 ) -> Records:
     pools = np.zeros(len(rows), dtype=state.POOL)
     pools["first_group"] = np.searchsorted(pool_of_group, rows)
@@ -153,8 +159,32 @@ def _pools(
     pools["last_size"] = np.searchsorted(pool_of_size, rows, side="right")
     pools["first_runner"] = np.cumsum(runners) - runners
     pools["gpus"] = pools["gpus_up"] = gpus
+    pools["worth"] = worth
     pools["closes_s"] = np.inf
     return pools
+
+
+def _type_worth(cluster: SimCluster, form: OrderForm) -> Floats:
+    """Of a GPU of each type."""
+    weights = form.shares.gpu_weights if form.shares is not None else {}
+    return np.array([worth_of(name, weights) for name in cluster.gpu_types], dtype=np.float64)
+
+
+def _pool_worth(cluster: SimCluster, worth: Floats) -> Floats:
+    """Of all GPUs of each pool."""
+    each = np.append(cluster.node_gpus * worth[cluster.node_type], 0.0)
+    found: Floats = np.add.reduceat(each, cluster.first_node[:-1])
+    return np.where(np.diff(cluster.first_node) > 0, found, 0.0)
+
+
+def _asked_worth(jobs: SimJobs, cluster: SimCluster, places: Nodes, worth: Floats) -> Floats:
+    """Of a GPU of each job before it has held any: the least that it accepts in its pool."""
+    here = np.zeros((len(cluster.pools), len(worth)), dtype=np.bool_)
+    here[places.node["pool"], cluster.node_type] = True
+    accepted = here[:, None, :] & places.accepts[None, :, :]  # pool, type asked for + 1, type
+    least = np.where(accepted, worth, np.inf).min(axis=2)
+    found: Floats = least[jobs.pool, jobs.gpu_type + 1]
+    return np.where(np.isfinite(found), found, 1.0)
 
 
 def _jobs(
@@ -184,6 +214,7 @@ def _jobs(
     records["work_left_s"] = jobs.duration_s
     records["rate"] = 1.0
     records["entitled_gpu_s"] = -1.0
+    records["worth"] = 1.0
     records["start_s"] = np.nan
     records["end_s"] = np.nan
     return records
@@ -215,6 +246,7 @@ def _rules(form: OrderForm, rules: SimRules) -> Records:
         "elapsed_cap_s": form.elapsed_cap_s,
         "executed_cap_s": form.executed_cap_s,
         "by_share": form.shares is not None,
+        "weighted": form.shares is not None and bool(form.shares.gpu_weights),
         "tenants": 0 if term is None else len(term.shares),
         "by_allocated": term is not None and term.use is TenantUse.ALLOCATED,
         "half_life_s": np.inf if term is None else term.half_life_s,

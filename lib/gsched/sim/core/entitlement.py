@@ -1,16 +1,17 @@
 """What jobs have been entitled to of their tenants' quotas, counted from round to round.
 
 As ``gsched.policy.entitlement`` counts it live: a round finds who is active, and by that the share
-of each until the next round.
+of each until the next round. Of jobs that have received nothing nothing is counted.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from gsched.policy.entitlement import RATE_STEPS, SUM_STEPS
 from gsched.policy.order_form import PART_STEPS
 from gsched.sim.core.compiled import compiled_inline, compiled_inner
-from gsched.sim.core.state import RUNNING, Sim
+from gsched.sim.core.state import RUNNING, WAITING, Sim
 
 
 @compiled_inline
@@ -60,18 +61,26 @@ def _count_active(sim: Sim, pool_row: int) -> int:
 def _share(sim: Sim, group_row: int, tenants: int) -> float:
     """GPUs that are each active job's of a tenant in a pool."""
     group = sim.groups[group_row]
-    gpus = sim.pools[group.pool].gpus
+    worth = sim.pools[group.pool].worth
     part = sim.tenants[group.tenant].quota
-    quota = gpus / tenants if part < 0.0 else gpus * part
+    quota = worth / tenants if part < 0.0 else worth * part
     return float(quota / group.active)
 
 
 @compiled_inline
 def _book(sim: Sim, row: int, passed_s: float, share: float, time_s: float) -> None:
     job = sim.jobs[row]
-    rate = min(float(job.num_gpus), share)
-    if job.entitled_gpu_s < 0.0:
-        job.entitled_gpu_s = rate * (time_s - job.submit_s)
+    rate = _rounded(min(job.num_gpus * job.worth, share), RATE_STEPS)
+    if job.entitled_gpu_s >= 0.0:
+        entitled = job.entitled_gpu_s + job.entitled_rate * passed_s
+    elif job.held_s > 0.0 or (job.phase != WAITING and time_s > job.held_from_s):
+        entitled = rate * (time_s - job.submit_s)
     else:
-        job.entitled_gpu_s += job.entitled_rate * passed_s
+        return
+    job.entitled_gpu_s = _rounded(entitled, SUM_STEPS)
     job.entitled_rate = rate
+
+
+@compiled_inline
+def _rounded(value: float, steps: float) -> float:
+    return float(np.floor(value * steps + 0.5) / steps)

@@ -25,7 +25,7 @@ def key_at(sim: Sim, row: int, time_s: float) -> float:
     capped_s = min(executed_s, rules.executed_cap_s)
     key = job.constant + job.per_executed_s * capped_s + job.per_elapsed_s * elapsed_s
     if rules.by_share and job.entitled_gpu_s > 0.0:
-        key += part_received(job.num_gpus * executed_s, job.entitled_gpu_s)
+        key += part_received(job.num_gpus * executed_s * job.worth, job.entitled_gpu_s)
     return float(key)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gsched.sim.core.allocation import find_for, give_back_of, ready_of, speed_of, take_for
+from gsched.sim.core.allocation import (
+    find_for,
+    give_back_of,
+    ready_of,
+    speed_of,
+    take_for,
+    worth_of,
+)
 from gsched.sim.core.compiled import compiled_inline, compiled_inner, compiled_lean
 from gsched.sim.core.events import drop_event, set_event
 from gsched.sim.core.failures import kept_work_s
@@ -198,6 +205,8 @@ def _hold(sim: Sim, row: int, time_s: float, node: int) -> None:
     job = sim.jobs[row]
     pool = sim.pools[job.pool]
     job.held_from_s = time_s
+    if sim.rules[0].weighted:
+        job.worth = worth_of(sim, row)
     _count_gpus(sim, row, time_s, job.num_gpus)
     job.segment = sim.now[0].segments
     segment = sim.segments[job.segment]
@@ -218,7 +227,7 @@ def _hold(sim: Sim, row: int, time_s: float, node: int) -> None:
 def _count_gpus(sim: Sim, row: int, time_s: float, more: int) -> None:
     job = sim.jobs[row]
     charge(sim, job.tenant, time_s)
-    sim.tenants[job.tenant].gpus += more
+    sim.tenants[job.tenant].gpus += more * job.worth
     if job.partner == NONE:
         sim.now[0].gpus_used += more
 

@@ -77,8 +77,9 @@ JOB = np.dtype(
         ("attempts", "i8"),
         ("preemptions", "i8"),
         ("failures", "i8"),
-        ("entitled_gpu_s", "f8"),  # as of the last round; below 0: no round has met it yet
+        ("entitled_gpu_s", "f8"),  # as of the last round; below 0: it had received nothing
         ("entitled_rate", "f8"),  # GPUs, since then
+        ("worth", "f8"),  # of each GPU that it holds, or held last, or would at least get
         ("own_level", "i8"),  # of one that starves: what it has when it no longer waits
         ("start_s", "f8"),
         ("end_s", "f8"),
@@ -106,6 +107,7 @@ POOL = np.dtype(
         ("running", "i8"),
         ("waiting", "i8"),
         ("gpus", "i8"),
+        ("worth", "f8"),  # of all of them
         ("gpus_up", "i8"),  # of nodes that are not down
         ("gpus_asleep", "i8"),  # of nodes that sleep or wake up: jobs can have them, later
         ("first_size", "i8"),  # its stretch of Sim.sizes
@@ -155,8 +157,8 @@ TENANT = np.dtype(
         ("quota", "f8"),  # its part of each pool; below 0: an equal one
         ("received", "f8"),  # GPU-seconds as of `as_of_s`, decayed
         ("as_of_s", "f8"),
-        ("gpus", "i8"),  # held now
-        ("gpus_before", "i8"),  # held before the passes of this moment
+        ("gpus", "f8"),  # held now, by worth
+        ("gpus_before", "f8"),  # held before the passes of this moment
     ],
     align=True,
 )
@@ -224,6 +226,7 @@ RULES = np.dtype(
         ("elapsed_cap_s", "f8"),
         ("executed_cap_s", "f8"),
         ("by_share", "i8"),  # whether jobs come by what they received of their share
+        ("weighted", "i8"),  # whether GPUs of different types are worth different amounts
         ("half_life_s", "f8"),
         ("band", "f8"),
         ("points", "f8"),
@@ -274,6 +277,7 @@ class Sim(NamedTuple):
     samples: NDArray[np.void]  # SAMPLE
     speeds: NDArray[np.float64]  # of one class beside another, squared; 1 × 1 without sharing
     type_speed: NDArray[np.float64]
+    type_worth: NDArray[np.float64]
     usable: NDArray[np.int64]  # by node: what a job may take, while one is looked for
     spare: NDArray[np.int64]  # by node: what a reservation leaves
     ends: Heap  # the running jobs of a pool by their limits, for a reservation

@@ -75,7 +75,7 @@ def grant(sim: Sim, row: int) -> None:
         return
     job = sim.jobs[row]
     group = sim.groups[job.group]
-    group.use += job.num_gpus * (1.0 if rules.by_allocated else rules.lease_s)
+    group.use += job.num_gpus * job.worth * (1.0 if rules.by_allocated else rules.lease_s)
     group.ratio = max(group.ratio, group.use / sim.tenants[group.tenant].share)
 
 

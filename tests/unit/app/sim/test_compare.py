@@ -7,12 +7,15 @@ import csv
 import numpy as np
 import pytest
 
+from gsched.app.sim import quotas as sim_quotas
 from gsched.app.sim.cluster import ClusterOrder
 from gsched.app.sim.compare import SimOrder, parse_policy, run
+from gsched.app.sim.quotas import QuotasInUse, parse_quotas, quotas_in_use
 from gsched.app.sim.rules import MAX_SAMPLES, RulesOrder
 from gsched.app.trace_formats import TraceOptions
-from gsched.config.settings import Settings
+from gsched.config.settings import FairnessSettings, Settings
 from gsched.errors import ConfigError, DataError, UsageError
+from gsched.model.accounts import SiteQuotas
 from gsched.model.progress import silent
 from gsched.sim.compiling import TOLD
 from gsched.sim.rules import Placement, Scheduler
@@ -209,3 +212,62 @@ def test_where_nothing_was_measured_or_little_that_is_said(tmp_path):
     assert "'m0'" in error.value.hint
     with pytest.raises(DataError, match="none of the 3 jobs"):
         warnings("m0 x4", sharing_drawn=True)
+
+
+def test_quotas_of_tenants_reach_the_policy_that_takes_them_and_are_told(trace):
+    def outcome(*policies, settings=None, **quotas):
+        made = order(trace, *policies, quotas=quotas, cluster=ClusterOrder(nodes="1x8"))
+        report = run(made, settings or Settings(), silent).report
+        (told,) = [note for note in report.notes if note.startswith("ltgf")]
+        return report.policies[-1].runs[0].all_jobs.jct_s.mean, told
+
+    equal, words = outcome("fifo", "ltgf")
+    assert words.startswith("ltgf: all tenants have equal quotas")
+    unlike, words = outcome("ltgf", v0=7.5, v1=0.5)
+    assert words == "ltgf: quotas in GPUs by --quota: v0 7.5, v1 0.5; other tenants have none."
+    assert unlike != equal
+    of_site = Settings(fairness=FairnessSettings(quotas={"v0": 15.0, "v1": 1.0}))
+    by_settings, words = outcome("ltgf", settings=of_site)
+    assert "by [fairness.quotas]: v0 15" in words
+    assert by_settings == unlike  # only their proportions count
+    again, words = outcome("ltgf", settings=of_site, v0=0.5, v2=1)
+    assert "by --quota: v0 0.5, v2 1" in words  # the command line goes before the settings
+    assert again != unlike
+    fifo_alone = run(order(trace, "fifo", quotas={"v0": 1.0}), Settings(), silent).report
+    assert not [note for note in fifo_alone.notes if "quota" in note]
+
+
+def test_a_live_cluster_tells_its_quotas_where_a_policy_takes_them(monkeypatch):
+    asked = []
+
+    def of_slurm(settings, client):
+        asked.append(client)
+        return SiteQuotas({"lab1": 3.0}, 8.0, "limits")
+
+    monkeypatch.setattr(sim_quotas, "slurm_client", lambda _: "slurm")
+    monkeypatch.setattr(sim_quotas, "quotas_of", of_slurm)
+
+    def found(*policies, live=True, told=(), **fairness):
+        settings = Settings(fairness=FairnessSettings(**fairness))
+        return quotas_in_use(dict(told), settings, live=live, policies=policies)
+
+    assert found("fifo", "ltgf") == QuotasInUse({"lab1": 3.0}, "GrpTRES of the accounts (sacctmgr)")
+    assert asked == ["slurm"]
+    assert found("fifo", "qssf") == found("ltgf", live=False) == QuotasInUse({}, "")
+    assert found("ltgf", told=[("a", 1.0)]) == QuotasInUse({"a": 1.0}, "--quota")
+    assert found("ltgf", quotas={"a": 2.0}) == QuotasInUse({"a": 2.0}, "[fairness.quotas]")
+    assert asked == ["slurm"]
+
+
+@pytest.mark.parametrize("text", ["lab", "=3", "lab=", "lab=-1", "lab=nan", "lab=inf", "lab=x"])
+def test_what_is_no_quota(text):
+    with pytest.raises(UsageError, match="is no tenant with a number of GPUs"):
+        parse_quotas([text])
+
+
+def test_quotas_as_written():
+    assert parse_quotas(["lab1=3", "a=b=0.5"]) == {"lab1": 3.0, "a=b": 0.5}
+    assert parse_quotas([]) == {}
+    for texts in (["a=1", "a=1"], ["a=0", "b=0"]):
+        with pytest.raises(UsageError, match="--quota"):
+            parse_quotas(texts)

@@ -1,0 +1,1 @@
+"""Whose the GPUs are, and who had them: quotas of tenants, and `gsched fairness`."""

@@ -1,0 +1,43 @@
+#!/bin/bash
+# Whose the GPUs were: from what ran here, with quotas of the site, and without a database.
+. "$(dirname "$0")/lib.sh"
+cd "$(mktemp -d)"
+
+exits 69 gsched fairness
+contains "no gsched daemon tells how accounts stand" "$said"
+exits 0 gsched db init
+for account in lab1 lab1 lab2; do
+    job=$(sbatch --parsable --account=$account --gres=gpu:2 --output=/dev/null --wrap 'sleep 2')
+done
+ended() { [ -z "$(squeue --noheader)" ]; }
+eventually ended
+# only whole seconds count: the job of lab2 is known with its end
+known() { gsched db ingest && [ "$(gsched fairness --since 1h --json | field known open_attempts)" = 0 ]; }
+eventually known
+
+# nobody says whose the GPUs are: equal parts of the 16
+exits 0 gsched fairness --since 1h --json >answer.json
+equal history "$(field told_by <answer.json)"
+equal equal "$(field quota_source <answer.json)"
+for place in 0 1; do
+    equal 8.0 "$(field tenants $place quota_gpus <answer.json)"
+    equal 1.0 "$(field tenants $place r <answer.json)"
+done
+equal 3 "$(field jobs_counted <answer.json)"
+equal 0 "$(field loss_jobs <answer.json)"
+
+# the site says it, of fewer GPUs than are asked for
+export GSCHED_FAIRNESS_QUOTAS=lab1=1,lab2=0.5
+exits 0 gsched fairness --since 1h --account lab2 --json >answer.json
+equal settings "$(field quota_source <answer.json)"
+equal 0.5 "$(field tenants 0 quota_gpus <answer.json)"
+equal 4.0 "$(field tenants 0 r <answer.json)"
+equal "$job" "$(field jobs 0 job <answer.json)"
+exits 0 gsched fairness --since 1h --job "$job" --html page >answer
+contains "lab2" "$(cat answer)"
+contains "Quotas are those of now, by [fairness.quotas] of gsched.toml" "$(cat answer)"
+[ -s page/index.html ] || fail "no page"
+exits 2 gsched fairness --account lab3
+contains "there are: lab1, lab2" "$said"
+GSCHED_FAIRNESS_QUOTAS=lab1=-1 exits 78 gsched fairness
+contains "lab1 = -1, allowed is 0" "$said"

@@ -1,0 +1,86 @@
+"""Long-term fairness on a real Slurm: three tenants, one of them greedy, train on leased GPUs.
+
+The daemon leases by the policy ltgf; leases last three hand-overs instead of twenty, so that a test
+can wait for them. In the midst the daemon, slurmctld and a training are killed. The bench
+(``tests/bench/bench_leases.py``) has leases of full length, a control, and all kills.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from support.lease_site import LeaseSite
+from support.lease_trials import (
+    books_agree,
+    converge,
+    finish,
+    greedy_first,
+    hand_overs_of,
+    kill_by,
+    lease_site,
+    lost_steps,
+    over_time,
+    wrong_ways,
+)
+
+pytestmark = pytest.mark.slurm
+
+GPUS, LEASE_S = 2, 24
+QUOTAS = {"greedy": 1.0, "lab1": 1.0, "lab2": 1.0}
+TRAININGS = {"greedy": 3, "lab1": 2, "lab2": 1}
+PLAN = ("daemon lease-requeue-sent", "slurmctld signalled", "step saved")
+CLOSE = 0.1
+"""Of all GPU-time; each tenant's quota is a third."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of it all."""
+
+    site: LeaseSite
+    greedy_alone: float
+    """The share of the greedy tenant when the leases began."""
+    kills: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    """The trial from its first job to the last training's end."""
+    with lease_site(QUOTAS, GPUS, 3000, 0.2) as site:
+        greedy_first(site, TRAININGS, GPUS)
+        site.lease_by("ltgf", lease_s=LEASE_S, grace_s=15)
+        alone = over_time(site, min(h.start for h in site.held()), 1.0)[-1]["greedy"]
+        site.begin(hand_overs=3)
+        kills = kill_by(site, PLAN, limit_s=240)
+        converge(site, CLOSE, LEASE_S)
+        finish(site)
+        yield Trial(site, alone, kills)
+
+
+def test_shares_come_to_the_quotas(trial: Trial) -> None:
+    """All that was received since the first job counts, which the greedy tenant had alone."""
+    assert trial.greedy_alone == 1.0
+    print(hand_overs_of(trial.site))
+
+
+def test_every_training_ends_as_if_nobody_had_leased_its_gpus(trial: Trial) -> None:
+    site = trial.site
+    assert sum(hand_overs_of(site).values()) >= len(TRAININGS)
+    for training in site.trainings.values():
+        assert site.differences(training) == [], training.name
+
+
+def test_kills_lose_no_saved_step_no_lease_and_no_job(trial: Trial) -> None:
+    site = trial.site
+    assert [f"{kill['what']} {kill['when']}" for kill in trial.kills] == list(PLAN)
+    assert site.restarts == {"daemon": 1, "slurmctld": 1}
+    assert lost_steps(site, trial.kills) == []
+    assert wrong_ways(site) == []
+
+
+def test_no_gpu_time_is_missing_from_the_books(trial: Trial) -> None:
+    agreed = books_agree(trial.site)
+    assert agreed["farthest GPU-s"] <= agreed["attempts"], agreed

@@ -1,0 +1,103 @@
+"""What jobs tell of their checkpoints, as leases hear it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.heartbeats import record, tell
+from support.jobs import T0
+
+from gsched.daemon import lease_heartbeats
+from gsched.daemon.lease_heartbeats import HeartbeatReports, report_of
+from gsched.engine.leases import NOT_READABLE, SaveReport
+from gsched.model.accounts import LeaseGrant
+from gsched.model.job import JobKey, Lease, LeaseState
+from gsched.telemetry.heartbeats import CLOCK_SKEW_S
+
+GRANT = LeaseGrant(
+    Lease("l1", LeaseState.SIGNALLED, T0, 3600), JobKey("c", 7, epoch=T0), T0, 8, restarts=2
+)
+TOLD = record(
+    started_time=T0 + 5.0, restart=2, first_step=300, step=420, committed_step=400,
+    committed_time=T0 + 100.0, checkpoint_dir="/scratch/7",
+)  # fmt: skip
+
+
+def reports(folder: Path | str, uid: int | None = os.getuid()) -> HeartbeatReports:
+    return HeartbeatReports(lambda: str(folder), lambda name: uid if name == "ann" else None)
+
+
+def test_what_is_done_and_what_of_it_is_saved() -> None:
+    assert report_of(TOLD, GRANT) == SaveReport(420, 400, is_writing=False)
+    busy = replace(TOLD, saving_since=T0 + 200.0)
+    assert report_of(busy, GRANT) == SaveReport(420, 400, is_writing=True)
+
+
+def test_what_an_attempt_went_on_from_is_saved() -> None:
+    begun = replace(TOLD, committed_step=None, committed_time=None, step=300)
+    assert report_of(begun, GRANT) == SaveReport(300, 300)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"checkpoint_dir": None, "committed_step": None},
+        {"restart": 1},
+        {"restart": 3},
+        {"started_time": T0 - CLOCK_SKEW_S - 1},
+    ],
+    ids=["tells of no checkpoints", "of before", "of later", "another job's"],
+)
+def test_what_says_nothing_of_this_attempt(changes: dict[str, object]) -> None:
+    assert report_of(replace(TOLD, **changes), GRANT) is None  # type: ignore[arg-type]
+
+
+def test_a_loop_of_its_own_need_not_name_its_folder() -> None:
+    assert report_of(replace(TOLD, checkpoint_dir=None), GRANT) == SaveReport(420, 400)
+
+
+def test_the_file_is_that_of_the_user_and_the_job(tmp_path: Path) -> None:
+    assert reports(tmp_path)(GRANT, "ann") is None
+    tell(tmp_path, TOLD)
+    task = replace(GRANT, key=replace(GRANT.key, array_task=3))
+    tell(tmp_path, replace(TOLD, job="7_3", step=999))
+    assert reports(tmp_path)(GRANT, "ann") == SaveReport(420, 400)
+    assert reports(tmp_path)(task, "ann") == SaveReport(999, 400)
+    assert reports(tmp_path)(replace(GRANT, key=JobKey("c", 8)), "ann") is None
+    assert reports(tmp_path)(GRANT, "nobody-of-this-name") is None
+    assert reports("")(GRANT, "ann") is None
+
+
+def test_what_is_not_to_be_believed_tells_nothing(tmp_path: Path) -> None:
+    path = tell(tmp_path, TOLD)
+    path.write_bytes(b"x" * path.stat().st_size)
+    assert reports(tmp_path)(GRANT, "ann") is None
+    assert reports(tmp_path, uid=os.getuid() + 1)(GRANT, "ann") is None
+
+
+def test_a_file_server_that_hangs_holds_no_round_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_heartbeats, "READ_LIMIT_S", 0.05)
+    answers, begun = threading.Event(), []
+
+    def number_of(_name: str) -> int:
+        begun.append(1)
+        answers.wait(60)
+        return os.getuid()
+
+    tell(tmp_path, TOLD)
+    hung = HeartbeatReports(lambda: str(tmp_path), number_of)
+    assert hung(GRANT, "ann") is NOT_READABLE
+    assert hung(GRANT, "ann") is NOT_READABLE
+    assert len(begun) == 1  # no second reader beside one that hangs
+    answers.set()
+    reader = hung._reader
+    assert reader is not None
+    reader.join()
+    monkeypatch.setattr(lease_heartbeats, "READ_LIMIT_S", 60.0)
+    assert hung(GRANT, "ann") == SaveReport(420, 400)
