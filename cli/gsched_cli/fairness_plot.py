@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gsched_cli.output import cut, safe_text, speaks_unicode
+from gsched_cli.output import cut, display_width, safe_text, speaks_unicode
 
 if TYPE_CHECKING:
     from gsched.app.fairness.report import FairnessReport
@@ -20,7 +20,8 @@ _NAME_WIDTH = 20
 
 def plot_lines(report: FairnessReport) -> Iterator[str]:
     """Two lines an account: heights of GPUs held, and r in tenths."""
-    from gsched.app.fairness.tables import account, step_words
+    from gsched.app.fairness.cells import account
+    from gsched.app.fairness.tables import shown_rows, step_words
 
     course = report.course
     if not report.tenants:
@@ -34,11 +35,15 @@ def plot_lines(report: FairnessReport) -> Iterator[str]:
     steps = step_words(course.step_s)
     yield f"{first} to {last} UTC, {steps}; GPUs held, full height {top:,.3g}; below it r in tenths"
     yield f"({_FAIR}: {report.loss_below:g} or more, blank: asked for nothing):"
-    width = min(_NAME_WIDTH, max(len(account(one.tenant)) for one in report.tenants))
-    for row, one in enumerate(report.tenants):
-        name = cut(safe_text(account(one.tenant)), width)
-        mean = f"{gpus[row].mean():,.3g} of {quotas[row].mean():,.3g}"
-        yield f"  {name:{width}}  |{bars(gpus[row].tolist(), top)}|  {mean}"
+    rows, length_s = shown_rows(report), course.edges[-1] - course.edges[0]
+    names = {row: cut(safe_text(account(report.tenants[row].tenant)), _NAME_WIDTH) for row in rows}
+    width = max(map(display_width, names.values()))
+    for row, name in names.items():
+        one = report.tenants[row]
+        padding = " " * (width - display_width(name))
+        means = (found[row].sum() / length_s for found in (course.received, course.due))
+        mean = " of ".join(f"{gpus_held:,.3g}" for gpus_held in means)
+        yield f"  {name}{padding}  |{bars(gpus[row].tolist(), top)}|  {mean}"
         yield f"  {'':{width}}  |{tenths(course.r(row), report.loss_below)}|  r {_r(one.r)}"
 
 

@@ -6,13 +6,14 @@ are read once each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, case, func, or_, select
 
 from gsched.model.gpu_use import NOT_TOLD, GpuCounts, GpuUse
-from gsched.model.job import JobState, finite_limit_s
+from gsched.model.job import UNLIMITED_S, JobState, finite_limit_s
 from gsched.model.merge import Part
 from gsched_sql.names import cluster_id
 from gsched_sql.prune import marks
@@ -25,8 +26,9 @@ _HOLD = (JobState.RUNNING.value, JobState.COMPLETING.value)  # a suspended job's
 _COLUMNS = (
     *("job", "job_id", "array_task", "het_offset", "epoch", "tenant", "user"),
     *("submit_time", "eligible_time", "start_time", "end_time"),
-    *("num_gpus", "requested", "allocated", "time_limit_s", "state"),
+    *("num_gpus", "requested", "allocated", "time_limit_s", "is_limited"),
 )
+_ROWS_AT_ONCE = 20_000
 
 
 def between(conn: Connection, cluster: str, since: int, until: int) -> GpuUse:
@@ -35,13 +37,12 @@ def between(conn: Connection, cluster: str, since: int, until: int) -> GpuUse:
     Those whose number of GPUs nobody has told are among them.
     """
     known = cluster_id(conn, cluster)
-    rows: list[Any] = []
+    told = {name: array("q") for name in _COLUMNS}
     if known is not None:
         for of_jobs in (jobs.c.end_time > since, jobs.c.end_time.is_(None)):
-            rows += conn.execute(_query(known, of_jobs, since, until)).all()
-    told = dict(zip(_COLUMNS, zip(*rows, strict=True) if rows else ((),) * 16, strict=True))
-    ends_by = [] if known is None else _last_ends(conn, known, told, until)
-    del told["time_limit_s"], told["state"]
+            _read(conn, _query(known, of_jobs, since, until), told)
+    ends_by = array("q") if known is None else _last_ends(conn, known, told, until)
+    del told["time_limit_s"], told["is_limited"]
     return GpuUse(
         **told,
         ends_by=ends_by,
@@ -91,6 +92,15 @@ def active_tenants(conn: Connection, cluster: str, since: int) -> frozenset[str]
     return frozenset(found)
 
 
+def _read(conn: Connection, query: Any, told: Mapping[str, array[int]]) -> None:
+    """Add the rows of a query to the columns: in pieces, for a million rows are a gigabyte."""
+    chosen = query.execution_options(yield_per=_ROWS_AT_ONCE)
+    with conn.execute(chosen) as result:
+        for rows in result.partitions():
+            for column, values in zip(told.values(), zip(*rows, strict=True), strict=True):
+                column.extend(values)
+
+
 def _query(cluster: int, of_jobs: ColumnElement[bool], since: int, until: int) -> Any:
     """The attempts of a cluster, by _COLUMNS."""
     a, j = attempts.c, jobs.c
@@ -104,7 +114,8 @@ def _query(cluster: int, of_jobs: ColumnElement[bool], since: int, until: int) -
             *(func.coalesce(c, NOT_TOLD) for c in (a.eligible_time, a.start_time, a.end_time)),
             func.coalesce(num_gpus, NOT_TOLD),
             *(func.coalesce(c, _NO_ROW) for c in (a.requested_id, a.allocated_id)),
-            *(a.time_limit_s, a.state),
+            func.coalesce(a.time_limit_s, UNLIMITED_S),
+            case((a.state.in_(_HOLD), 1), else_=0),
         )
         .join_from(jobs, attempts, a.logical_job == j.id)
         .where(
@@ -119,10 +130,10 @@ def _query(cluster: int, of_jobs: ColumnElement[bool], since: int, until: int) -
 
 
 def _last_ends(
-    conn: Connection, cluster: int, told: Mapping[str, Sequence[Any]], until: int
-) -> list[int]:
+    conn: Connection, cluster: int, told: Mapping[str, array[int]], until: int
+) -> array[int]:
     """By when attempts without an end must have ended; NOT_TOLD for all others."""
-    found = [NOT_TOLD] * len(told["job"])
+    found = array("q", [NOT_TOLD]) * len(told["job"])
     are_open = [row for row, end in enumerate(told["end_time"]) if end == NOT_TOLD]
     slots = {row: Part(*(told[name][row] for name in Part._fields)) for row in are_open}
     submits = submits_of(conn, cluster, set(slots.values()))
@@ -130,7 +141,7 @@ def _last_ends(
         later = next_submit(submits[slot], told["submit_time"][row])
         ends = [] if later is None else [later]
         limit_s, start = finite_limit_s(told["time_limit_s"][row]), told["start_time"][row]
-        if limit_s is not None and start != NOT_TOLD and told["state"][row] in _HOLD:
+        if limit_s is not None and start != NOT_TOLD and told["is_limited"][row]:
             ends.append(start + limit_s)
         end = min(ends, default=until)
         if end < until:

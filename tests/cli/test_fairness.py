@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+import subprocess
+import sys
 import time
 import tomllib
 from dataclasses import fields
@@ -133,6 +136,7 @@ def test_without_database_the_daemon_tells(gsched, environment):
     assert "lab\\x1b1  0.50       2.5" in answer.stdout
     assert "as its daemon tells; no history database on this host." in answer.stdout
     assert "Quotas are by GrpTRES of the accounts (sacctmgr)." in answer.stdout
+    assert "How accounts stand (GPU-h):\nACCOUNT" in answer.stdout
     document = json.loads(gsched("fairness", "--json").stdout)
     assert (document["told_by"], document["tenants"][0]["r"]) == ("daemon", 0.5)
     text = " ".join((fairness.help or "").split())
@@ -144,6 +148,23 @@ def test_without_database_the_daemon_tells(gsched, environment):
     answer = gsched("fairness", "--json")
     assert answer.returncode == 77
     assert "this cluster hides who uses what (PrivateData)" in answer.stderr
+
+
+def test_who_has_no_database_loads_none(environment, tmp_path):
+    told = {"since": 1, "until": 2, "half_life_s": 1, "quota_source": "equal", "tenants": []}
+    status = {"version": 1, "as_of": 1, "interval_s": 30.0, "jobs": {}, "fairness": told}
+    state = Path(environment["GSCHED_STATE_DIR"])
+    state.mkdir()
+    (state / "status.json").write_text(json.dumps(status))
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "gsched_cli", "fairness"],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=True,
+    )  # fmt: skip
+    assert "How accounts stand" in done.stdout
+    loaded = set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
+    assert "gsched.app.fairness.public" in loaded
+    heavy = {"sqlalchemy", "numpy", "pandas", "sklearn", "matplotlib", "gsched_sql"}
+    assert heavy & {name.partition(".")[0] for name in loaded} == set()
 
 
 def test_quotas_of_simulations_are_written_on_the_command_line(gsched, tmp_path):

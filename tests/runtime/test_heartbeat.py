@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from gsched.runtime import heartbeat_thread
+from gsched.runtime.checkpoint import Checkpointer
 from gsched.runtime.heartbeat import Heartbeat
 from gsched.runtime.pace import WINDOW_S, Pace, Sample
 from gsched.telemetry.heartbeat_file import HeartbeatRecord
@@ -67,6 +68,32 @@ def test_a_loop_tells_step_loss_tokens_and_checkpoint(tmp_path, environ):
     assert (last.committed_step, last.checkpoint_dir) == (8, str(tmp_path / "ck"))
     assert last.ended_time is not None
     assert [(p.step, p.loss) for p in curve(tmp_path).points] == [(10, pytest.approx(0.2))]
+
+
+def test_a_checkpoint_that_is_being_written_is_told(tmp_path, environ):
+    with Heartbeat(environ=environ) as heartbeat:
+        assert eventually(tmp_path, lambda _: True).saving_since is None
+        heartbeat.saving(begins=True)
+        began = eventually(tmp_path, lambda r: r.saving_since).saving_since
+        heartbeat.saving(begins=True)  # another one, before the first is done
+        heartbeat.report(1)
+        assert eventually(tmp_path, lambda r: r.step == 1).saving_since == began
+        heartbeat.saving(begins=False)
+        eventually(tmp_path, lambda r: r.saving_since is None)
+
+
+def test_a_checkpointer_tells_while_it_writes(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(Heartbeat, "saving", lambda _, begins: told.append(begins))
+    monkeypatch.setattr(Heartbeat, "committed", lambda _, step: told.append(f"step {step}"))
+    with Checkpointer(tmp_path, model=torch.nn.Linear(2, 2), every=1e9) as ckpt:
+        for step in ckpt.steps(4):
+            if step == 1:
+                ckpt.save()
+            if step == 2:
+                wait_for(lambda: ckpt._take_outcomes() or "step 2" in told, "the commit")
+    changes = [what for what, before in zip(told, [None, *told], strict=False) if what != before]
+    assert changes == [False, True, "step 2", False, True, "step 4", False]
 
 
 def test_a_second_attempt_goes_on_with_the_curve(tmp_path, environ):

@@ -10,20 +10,24 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.leasing import Leasing
+from support.leasing import GRACE_S, Leasing
 from support.site import Site
 
 from gsched.app.daemon_model import NoPredictor
+from gsched.app.user_names import user_number
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.lease_backend import LiveLeases
+from gsched.daemon.lease_heartbeats import HeartbeatReports
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.site_factor import scale_for
 from gsched.daemon.slurm_backend import SlurmBackend
@@ -32,6 +36,7 @@ from gsched.engine.lease_driver import LeaseDriver
 from gsched.engine.round import RoundRunner
 from gsched.model.job import JobState, LeaseState
 from gsched.slurm.client import CommandClient
+from gsched.telemetry.heartbeats import HeartbeatFolder
 from gsched.testbed.cluster import Testbed
 from gsched.testbed.wait import wait_for
 from gsched_sql import History
@@ -39,6 +44,7 @@ from gsched_sql import History
 pytestmark = pytest.mark.slurm
 
 LENGTH_S = 3600
+HEARTBEATS = "GSCHED_HEARTBEAT_DIR"
 KILLS = [point for point in LEASE_POINTS if point is not FaultPoint.LEASE_GRANTED]
 JOB = """#!/bin/bash
 #SBATCH --open-mode=append
@@ -50,7 +56,14 @@ while true; do sleep 0.5 & wait $!; done
 class Rounds:
     """Rounds on one database; the clock goes `later_s` ahead, so that leases are at their end."""
 
-    def __init__(self, history: History, chosen: int, later_s: int, point: FaultPoint | None):
+    def __init__(
+        self,
+        history: History,
+        chosen: int,
+        later_s: int,
+        point: FaultPoint | None,
+        grace_s: int = GRACE_S,
+    ):
         def hook(at: FaultPoint) -> None:
             if at is point:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -69,10 +82,11 @@ class Rounds:
             clock,
             RequestBook(history.request_store()),
         )
-        port = LiveLeases(client, config, backend.rules, backend.requests)
+        reports = HeartbeatReports(lambda: os.environ.get(HEARTBEATS, ""), user_number)
+        port = LiveLeases(client, config, backend.rules, backend.requests, reports)
         self.driver = LeaseDriver(config.cluster, history.leases(), port, clock, hook)
         policy = Leasing()
-        policy.chosen = chosen
+        policy.chosen, policy.grace_s = chosen, grace_s
         self.runner = RoundRunner(
             backend,
             policy,
@@ -117,11 +131,18 @@ class Lab:
         cells = (line.split("|") for line in lines.splitlines())
         return {int(job): (state, int(restarts)) for job, state, restarts, *_ in cells}
 
-    def run(self, database: Path, job: int, later_s: int, point: FaultPoint | None = None) -> int:
+    def run(
+        self,
+        database: Path,
+        job: int,
+        later_s: int,
+        point: FaultPoint | None = None,
+        grace_s: int = GRACE_S,
+    ) -> int:
         """Rounds in a process of their own, until the job's lease is over; its pid."""
 
         def work(history: History) -> None:
-            leases, rounds = history.leases(), Rounds(history, job, later_s, point)
+            leases, rounds = history.leases(), Rounds(history, job, later_s, point, grace_s)
 
             def is_over() -> bool:
                 rounds.runner.run(acting=True)
@@ -218,6 +239,76 @@ def test_a_lease_ends_alike_wherever_its_process_is_killed(lab: Lab) -> None:
         assert lab.told(name) == [], name
 
 
+def test_a_job_that_tells_of_its_checkpoints_gives_way_when_it_has_saved(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one that has not saved in time keeps its GPUs; one that is saving is not told before."""
+    heartbeats = lab.work / "heartbeats"
+    heartbeats.mkdir()
+    heartbeats.chmod(0o1777)
+    monkeypatch.setenv(HEARTBEATS, str(heartbeats))
+    folders = {kind: lab.work / f"telling-{kind}" for kind in ("saves", "never", "busy")}
+    jobs = {}
+    for kind, folder in folders.items():
+        folder.mkdir()
+        folder.chmod(0o777)
+        script = f"#!/bin/bash\nexec {sys.executable} -m support.telling_job {kind} {folder}\n"
+        words = ("sbatch", "--parsable", "--gres=gpu:1", "--mem=100", "-n1", "-o", f"{folder}/out")
+        env = {"PYTHONPATH": str(Path(__file__).parents[1]), HEARTBEATS: str(heartbeats)}
+        made = lab.bed.run([*words, "--comment=gs1{ckpt}"], "games", stdin=script, extra_env=env)
+        assert made.returncode == 0, made.stderr
+        jobs[kind] = int(made.stdout)
+
+    def tells(kind: str) -> bool:
+        with HeartbeatFolder(heartbeats) as folder:
+            record = folder.record(user_number("games") or 0, str(jobs[kind]))
+        return record is not None and record.step > 10
+
+    for kind in jobs:
+        wait_for(lambda k=kind: tells(k), f"the heartbeat of {kind}", timeout_s=60)
+    database = tmp_path / "telling.db"
+    History.create(f"sqlite:///{database}")
+
+    def grant(history: History) -> None:
+        for _ in range(2):
+            Rounds(history, 0, 0, None).runner.run(acting=True)
+
+    assert ended(forked(database, grant)) == 0
+    copies = {kind: database.with_name(f"{kind}.db") for kind in jobs}
+    for copy in copies.values():
+        shutil.copy(database, copy)
+    under_way = {
+        "saves": lab.run(copies["saves"], jobs["saves"], LENGTH_S, grace_s=60),
+        "never": lab.run(copies["never"], jobs["never"], LENGTH_S, grace_s=3),
+        "busy": lab.run(copies["busy"], jobs["busy"], LENGTH_S, grace_s=60),
+    }
+    assert ended(under_way["never"]) == 0
+    assert way(copies["busy"], jobs["busy"]) == ["granted", "ending"]
+    assert not (folders["busy"] / "told").exists()
+    (folders["busy"] / "free").touch()
+    assert [ended(under_way[kind]) for kind in ("saves", "busy")] == [0, 0]
+
+    whole = ["granted", "ending", "signalled", "saved", "requeued", "regranted"]
+    for kind in ("saves", "busy"):
+        assert way(copies[kind], jobs[kind]) == whole, kind
+        assert why(copies[kind], jobs[kind], LeaseState.SAVED) == "the job says so"
+        assert (folders[kind] / "told").read_text().split() == ["0"], kind
+        assert lab.jobs()[jobs[kind]] == ("RUNNING", 1), kind
+    assert way(copies["never"], jobs["never"]) == ["granted", "ending", "signalled", "kept"]
+    assert re.fullmatch(
+        r"has not saved within 3 s: step 0 of the \d+ that were done is saved",
+        why(copies["never"], jobs["never"], LeaseState.KEPT),
+    )
+    assert lab.jobs()[jobs["never"]] == ("RUNNING", 0)
+    lab.slurm("scancel", *map(str, jobs.values()))  # the GPUs are few
+
+
+def why(database: Path, job: int, state: LeaseState) -> str:
+    """The detail with which the job's lease came to a state."""
+    with History.open(f"sqlite:///{database}") as history:
+        return next(e.detail for e in history.leases().events(f"g{job}") if e.after is state)
+
+
 def take_back(history: History, job: int) -> None:
     """Revoke the job's lease; take that back when it has been told."""
     rounds = Rounds(history, job, LENGTH_S, None)
@@ -266,7 +357,7 @@ def test_what_slurm_says_to_signals(lab: Lab) -> None:
 def test_the_daemon_leases_where_the_site_allows_it_and_users_have_asked(
     lab: Lab, tmp_path: Path
 ) -> None:
-    """Today no user can ask: with leases switched on nobody's job is touched."""
+    """By the real daemon: whoever has not asked has no lease, and keeps its GPUs."""
     site = Site(lab.bed)
     plugin = tmp_path / "leasing-1.0.dist-info"
     plugin.mkdir()
@@ -277,11 +368,16 @@ def test_the_daemon_leases_where_the_site_allows_it_and_users_have_asked(
     refused = site.gsched("daemon", "once", "--act", env=env)
     assert refused.returncode == 78
     assert "policy leasing needs preempt" in refused.stderr
-    job = lab.submit("daemon")
-    wait_for(lambda: lab.jobs()[job][0] == "RUNNING", "the job to run")
+    job, other = lab.submit("daemon"), lab.submit("daemon-other", "--comment=gs1{share}")
+    wait_for(lambda: {lab.jobs()[i][0] for i in (job, other)} == {"RUNNING"}, "the jobs to run")
     env |= {"GSCHED_DAEMON_LEASES": "true"}
     done = site.gsched("daemon", "once", "--act", "--json", env=env)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["summary"]["problems"] > 0
+    assert json.loads(done.stdout)["summary"]["problems"] > 0  # a grant for one who has not asked
     with History.open(f"sqlite:///{site.state}/history.db") as history:
-        assert history.leases().standing("testbed") == []
+        leased = {grant.key.job_id for grant in history.leases().standing("testbed")}
+    assert job in leased
+    assert other not in leased
+    told = json.loads(site.ok("show", str(job), "--json"))["gsched"]["lease"]
+    assert (told["state"], told["end_time"] - told["since"]) == ("granted", LENGTH_S)
+    assert json.loads(site.ok("show", str(other), "--json"))["gsched"] is None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +27,8 @@ from support.site import GSCHED, Site
 TESTS = Path(__file__).parent.parent
 SCRIPT = "#!/bin/bash\nsrun {python} -m support.leased_training {name} {seed}\n"
 CHECKPOINTS_EVERY_S = 10
+FORGOTTEN_LOOKS = 8
+_HOLDS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED"})
 _LOST = frozenset({"FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
 
 
@@ -88,7 +92,7 @@ class LeaseSite(Site):
         self.folder = bed.spec.root / "leased"
         self.folder.mkdir()
         self.environment = {
-            "PYTHONPATH": str(TESTS),
+            "PYTHONPATH": ":".join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "OMP_NUM_THREADS": "1",
             "TMPDIR": str(self.folder),
             "LEASED_DIR": str(self.folder),
@@ -100,7 +104,8 @@ class LeaseSite(Site):
         self.plan_done = self.folder / "plan.done"
         self.runner: Background | None = None
         self._hand_overs: int | None = None
-        self.restarts = {"daemon": 0, "slurmctld": 0}
+        self.counted: Counter[str] = Counter()
+        self._forgotten = 0  # looks, one after the other
         self.slow()
         self._add_accounts()
         heartbeats = self.folder / "heartbeats"
@@ -222,18 +227,47 @@ class LeaseSite(Site):
         self.runner = Background(self.bed, words, self.bed.spec.root / "daemon.log", env)
 
     def tend(self) -> None:
-        """What systemd and users do: start again what was killed."""
+        """What systemd, an administrator and users do: start again what was killed.
+
+        A slurmctld that is killed forgets the seconds before. It may then start jobs a second time,
+        take that for a fault of their node, drain it and hold them; and believe that GPUs are in
+        use which nobody has, until it is started once more.
+        """
         if self.runner is not None and not self.runner.is_running():
-            self.restarts["daemon"] += 1
+            self.counted["daemons started"] += 1
             self.begin(self._hand_overs)
         if not self.has_controller():
-            self.restarts["slurmctld"] += 1
+            self.counted["slurmctld started"] += 1
             self.bed.start_slurmctld()
+        self._mend_nodes()
         states = self.job_states()
         for training in self.trainings.values():
-            is_lost = states.get(training.jobs[-1]) in _LOST
-            if is_lost and not self.has_ended(training.name):
+            job = training.jobs[-1]
+            if states.get(job) in _LOST and not self.has_ended(training.name):
+                self.counted["jobs submitted again"] += 1
                 self.train(training)
+
+    def _mend_nodes(self) -> None:
+        if "drain" in self.bed.run(["sinfo", "-h", "-o", "%T"]).stdout:
+            self.counted["nodes resumed"] += 1
+            node = self.bed.spec.node_names[0]
+            self.bed.run(["scontrol", "update", f"nodename={node}", "state=resume"])
+        lines = self.bed.run(["squeue", "-h", "-t", "PD", "-o", "%A %r"]).stdout.splitlines()
+        if held := [line.split()[0] for line in lines if line.endswith(" held")]:
+            self.counted["jobs released"] += len(held)
+            self.bed.run(["scontrol", "release", ",".join(held)])
+        states = [state for state in self.job_states().values() if state in _HOLDS]
+        self._forgotten = self._forgotten + 1 if self._gpus_in_use() > len(states) else 0
+        if self._forgotten >= FORGOTTEN_LOOKS:
+            self.counted["GPUs in use by nobody: slurmctld started"] += 1
+            self._forgotten = 0
+            self.bed.restart_slurmctld()
+
+    def _gpus_in_use(self) -> int:
+        """By the node's record; each of the trainings has one."""
+        told = self.bed.run(["scontrol", "-o", "show", "nodes"]).stdout
+        found = re.search(r"AllocTRES=\S*gres/gpu=(\d+)", told)
+        return int(found[1]) if found else 0
 
     def end(self) -> None:
         if self.runner is not None:

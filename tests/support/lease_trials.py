@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -23,14 +24,15 @@ from gsched_sql import History
 from support.lease_site import LeaseSite, Training, shares
 
 CONF = ("KillWait=20",)
+_ONE_AT_A_TIME = threading.Lock()
 START_LIMIT_S, END_LIMIT_S, POLL_S = 300.0, 600.0, 1.0
 _STATES = ("granted", "ending", "signalled", "saved", "requeued", "regranted")
 _RUNS = tuple(state for state in _STATES if state != "requeued")
 KILLS = (
     *(f"daemon {point.value}" for point in LEASE_POINTS),
-    *(f"slurmctld {state}" for state in _STATES),
     *(f"batch {state}" for state in _RUNS),
     *(f"step {state}" for state in _RUNS),
+    *(f"slurmctld {state}" for state in _STATES),
 )
 """Every process of a hand-over in every state; of a job that waits nothing runs."""
 _JOB_KILLS = ("batch", "step")
@@ -41,10 +43,13 @@ def lease_site(
     quotas: Mapping[str, float], gpus: int, steps: int, step_s: float, cred_expire_s: int = 5
 ) -> Iterator[LeaseSite]:
     """A site of one node with so many GPUs; its daemon ends with it."""
-    with Testbed.temporary(
+    bed = Testbed.temporary(
         num_nodes=1, gpus_per_node=gpus, accounting="slurmdbd", cred_expire_s=cred_expire_s,
         extra_conf=CONF,
-    ) as bed:  # fmt: skip
+    )  # fmt: skip
+    with ExitStack() as running:
+        with _ONE_AT_A_TIME:  # databases that are made at the same time fail on a busy machine
+            running.enter_context(bed)
         site = LeaseSite(bed, quotas, steps, step_s)
         try:
             yield site

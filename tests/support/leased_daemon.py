@@ -115,7 +115,8 @@ def processes(job: str, *, of_step: bool) -> Iterator[int]:
         except OSError:
             continue
         variables = dict(pair.partition("=")[::2] for pair in raw.split("\0"))
-        if variables.get("SLURM_JOB_ID") == job:
+        is_here = variables.get("SLURM_CONF") == os.environ["SLURM_CONF"]  # not another testbed's
+        if is_here and variables.get("SLURM_JOB_ID") == job:
             is_of_step = variables.get("SLURM_STEP_ID", "").isdigit()
             if is_of_step is of_step:
                 yield int(entry.name)

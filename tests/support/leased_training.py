@@ -13,6 +13,7 @@ SEED, without a job and without a pause, as undisturbed-SEED.
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -58,6 +59,7 @@ class Notes:
 def train(name: str, seed: int) -> None:
     """Go on from the newest checkpoint to the last step."""
     torch.manual_seed(seed)
+    random.seed(seed)
     notes, model = Notes(name), net()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     loader = ResumableLoader(dataset(), batch_size=BATCH, shuffle=True)

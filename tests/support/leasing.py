@@ -23,6 +23,7 @@ class Leasing(Policy):
     requires: ClassVar[frozenset[Capability]] = frozenset({Capability.PREEMPT})
     order_kind: ClassVar[OrderKind] = OrderKind.STATE
     chosen = 0
+    grace_s = GRACE_S
 
     def static_key(self, jobs: JobTable) -> FloatColumn:
         return jobs.time_limit_s
@@ -38,7 +39,7 @@ class Leasing(Policy):
                 actions.append(grant)
             elif v.lease and v.lease.end_time <= now and v.key.job_id == self.chosen:
                 revoke = Revoke(
-                    action_id=f"r{v.key.job_id}", grace_s=GRACE_S, beneficiary=None, **base
+                    action_id=f"r{v.key.job_id}", grace_s=self.grace_s, beneficiary=None, **base
                 )
                 actions.append(revoke)
         return Decision({}, tuple(actions), {}, {})

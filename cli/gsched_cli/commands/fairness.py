@@ -187,9 +187,11 @@ def _show_standing(
     if as_json:
         emit_json(told)
         return
-    from gsched.app.fairness.public import standing_table, standing_words
+    from gsched.app.fairness.public import STANDING_HEADINGS, standing_row, standing_words
 
-    _print_table(standing_table(told))
+    print("How accounts stand (GPU-h):")
+    rows = [standing_row(row) for row in told["tenants"]]
+    emit_table(STANDING_HEADINGS, rows, right=range(1, len(STANDING_HEADINGS)))
     print()
     span = f"{local_time(told['since'])} to {local_time(told['until'])}"
     for line in (f"Cluster {told['cluster']} from {span}, as its daemon tells; {missing}.",

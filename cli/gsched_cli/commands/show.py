@@ -72,7 +72,9 @@ def show(job: str, as_json: bool) -> None:
 
     A time_limit_s of null is unlimited, or unknown. gsched is the daemon's answer about a waiting
     job; of what there is none the key is absent: rank, reason, excluded, duration_s, start,
-    no_start, next_free, changes (as_of, tried) and limit_advice, which `gsched why` explains.
+    no_start, next_free, changes (as_of, tried) and limit_advice, which `gsched why` explains; and
+    lease, which a running job may have as well: state, since, end_time, beneficiary (the job for
+    which it gives or gave its GPUs up), unsaved (at, why).
     """
     from gsched.app.show import show_job
 

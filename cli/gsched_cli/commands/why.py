@@ -21,7 +21,8 @@ def why(job: str, as_json: bool) -> None:
     """Say why JOB waits, what is ahead of it, when it should start and what would help.
 
     Says so when the job can never start. JOB is an id as squeue prints it: 48211, 48211_3,
-    48211+1; that of an array or het job means all of its parts.
+    48211+1; that of an array or het job means all of its parts. Of a job that runs by a lease it
+    says until when nobody takes its GPUs, of one that has given way for whom, and since when.
 
     Where the gsched daemon forecasts, next to free is the running job that should make room next,
     by its predicted run time; else next to end is the one whose limit ends it first. The expected

@@ -14,12 +14,11 @@ from gsched.daemon.gate import Mode
 from gsched.daemon.loop import DaemonLoop
 from gsched.daemon.notify import Notifier
 from gsched.daemon.reloading import Reload, reload_if_wanted
+from gsched.daemon.round_log import RoundLog
 from gsched.daemon.situation import Board
 from gsched.daemon.wishes import Wishes
 from gsched.engine.ports import Clock
-from gsched.engine.round import RoundResult
 from gsched.errors import AnotherLeadsError, GschedError, TryAgainError, UnavailableError
-from gsched.model.journal import ChangeState
 
 log = logging.getLogger("gsched.daemon")
 
@@ -52,12 +51,12 @@ class Service:
         when another daemon has taken over.
         """
         self._catch_signals()
-        waited_for = ""
+        waited_for, after_round = "", RoundLog()
         while not self.wishes.ended:
             try:
                 with self.open_loop() as loop:
                     self._begin(loop)
-                    loop.run(_log_round)
+                    loop.run(after_round)
                     waited_for = ""
             except (TryAgainError, UnavailableError) as error:
                 if error.message != waited_for:
@@ -109,16 +108,3 @@ class Service:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, stop)
         signal.signal(signal.SIGHUP, reload)
-
-
-def _log_round(result: RoundResult) -> None:
-    if result.changes or result.recovered or result.problems:
-        counts = (f"{k} {v}" for k, v in result.summary.items() if isinstance(v, int))
-        log.info("round: %s", ", ".join(counts))
-    refused = [c for c in result.changes if result.settled[c.change_id][0] is ChangeState.REJECTED]
-    if refused:
-        job, why = refused[0].key.slurm_id, result.settled[refused[0].change_id][1]
-        log.warning("Slurm refused %d changes (job %s: %s)", len(refused), job, why)
-    for problem in result.problems:
-        whose = f"job {problem.key.slurm_id}" if problem.key else f"policy {result.info.policy}"
-        log.warning("%s: %s", whose, problem.what)

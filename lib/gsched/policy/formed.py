@@ -19,7 +19,7 @@ from gsched.policy.base import Policy, Received
 from gsched.policy.pools import Pools
 from gsched.policy.preemption import GRACE, lease_actions, may_give_way, next_wakeup
 from gsched.policy.ranking import position_level, rank_queues
-from gsched.policy.tenant_use import seeded, tenant_use
+from gsched.policy.tenant_use import seeded, tenant_use, total_use
 from gsched.policy.turns import Pass, Turns
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Seen:
     """What a form gave for one snapshot.
 
-    `keys` by row of `jobs`; `use` is what each tenant has of GPUs or GPU-seconds, by its code.
+    `keys` by row of `jobs`; `use` is what each tenant has of GPUs or GPU-seconds, by its code, and
+    `total_use` that of all tenants, those without jobs at hand among them.
     """
 
     jobs: JobTable
@@ -40,6 +41,7 @@ class Seen:
     now: int
     keys: FloatColumn
     use: FloatColumn
+    total_use: float
 
     def tenant_names(self, rows: IntColumn) -> TextColumn:
         """The tenant of each, as a column of reasons."""
@@ -75,7 +77,8 @@ class FormedPolicy(Policy):
         state = replace(state, jobs=self.with_received(state, memory))
         form = self.order_form(state.jobs)
         form, use, kept = self.with_memory(form, state, memory)
-        seen = Seen(state.jobs, form, now, form.keys_at(now, state.jobs, use), use)
+        keys = form.keys_at(now, state.jobs, use)
+        seen = Seen(state.jobs, form, now, keys, use, total_use(use, kept))
         turns = _turns(state, form, now, use)
         ordered = np.array(turns.ordered, dtype=np.int64)
         ranked = jobs.reorderable & self._can_place(jobs)

@@ -157,7 +157,7 @@ class Ltgf(FormedPolicy):
         jobs, shares = seen.jobs, seen.form.shares
         quotas = self._quotas(jobs)
         parts = np.full(len(seen.use), 1.0 / max(len(seen.use), 1)) if quotas is None else quotas
-        owed = parts * seen.use.sum() - seen.use
+        owed = parts * seen.total_use - seen.use
         entitled, a_gpu = np.zeros(len(jobs)), np.ones(len(jobs))
         if shares is not None and shares.entitled_gpu_s is not None and shares.worth is not None:
             entitled, a_gpu = shares.entitled_gpu_s, shares.worth

@@ -78,6 +78,12 @@ def tenant_use(
     return _column(jobs, received), _kept(state.as_of, received, jobs.tenants)
 
 
+def total_use(use: FloatColumn, kept: Mapping[str, JsonValue]) -> float:
+    """Of all tenants that are remembered in `kept`; where none are, of those in `use`."""
+    known = _remembered(kept)
+    return float(use.sum()) if known is None else math.fsum(known[1].values())
+
+
 def seeded(
     memory: Mapping[str, JsonValue], as_of: int, received_gpu_s: Mapping[str, float]
 ) -> dict[str, JsonValue]:

@@ -68,6 +68,8 @@ class Rounds:
         self.facts: dict[str, Any] = {"policy": "qssf", "acting": True, "model_id": "m"}
         self.forecast = NOTHING_FORESEEN
         self.leases: dict[str, dict[str, JsonValue]] = {}
+        self.fairness: dict[str, JsonValue] = {}
+        self.config = SlurmConfig({})
         self.before: Bulletin | None = None
 
     def comment(self, text: str) -> None:
@@ -85,10 +87,8 @@ class Rounds:
         state = ClusterState("c", T0, 1, (), (), (), self.table)
         info = RoundInfo("r", "c", T0, seq=1, **self.facts)
         result = RoundResult(info, state, decision, (), (), {}, 0)
-        news = RoundNews(30.0, "act", leases=self.leases)
-        self.before = describe(
-            result, SlurmConfig({}), news, self.requests, self.before, self.forecast
-        )
+        news = RoundNews(30.0, "act", leases=self.leases, fairness=self.fairness)
+        self.before = describe(result, self.config, news, self.requests, self.before, self.forecast)
         return self.before
 
 
@@ -181,3 +181,11 @@ def test_a_wrong_token_is_told_and_taken_back_though_the_job_is_the_same() -> No
     assert rounds.round().jobs["7"]["request_problem"] == "more than one token"
     rounds.comment("gs1{share}")
     assert "request_problem" not in rounds.round().jobs["7"]
+
+
+def test_how_accounts_stand_is_told_unless_the_cluster_hides_usage() -> None:
+    rounds = Rounds()
+    rounds.fairness = {"until": T0, "tenants": []}
+    for private, head in (("none", rounds.fairness), ("usage,users", {"private": True})):
+        rounds.config = SlurmConfig({"PrivateData": private})
+        assert rounds.round().head["fairness"] == head

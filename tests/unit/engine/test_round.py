@@ -359,3 +359,24 @@ def test_what_the_backend_adds_to_a_reason_is_told() -> None:
     reasons = runner_for(backend, JOBS).run(acting=True).decision.reasons
     assert reasons[key] == added
     assert {reasons[other].code for other in others} == {"qssf.predicted-gpu-time"}
+
+
+def test_a_policy_decides_by_the_memory_that_it_is_given_and_leaves_its_own() -> None:
+    class Remembers(Fifo):
+        def decide(self, state, memory, now):
+            return replace(super().decide(state, memory, now), memory={"was": memory, "now": now})
+
+    backend, journal = backend_with(JOBS), MemoryJournal()
+    asked = []
+
+    def seed(policy, memory, as_of):
+        asked.append((policy.name, dict(memory), as_of))
+        return {**memory, "told": len(asked)}
+
+    runner = runner_for(backend, JOBS, journal, policy=Remembers(), seed=seed)
+    runner.run(acting=False)
+    first = {"was": {"told": 1}, "now": backend.now}
+    assert journal.memory(backend.cluster, "fifo") == first
+    runner.run(acting=False)
+    assert asked == [("fifo", {}, backend.now), ("fifo", first, backend.now)]
+    assert journal.memory(backend.cluster, "fifo")["was"] == {**first, "told": 2}

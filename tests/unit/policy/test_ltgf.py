@@ -151,6 +151,13 @@ def test_what_is_owed_adds_up_to_nothing():
     assert sum(params(policy, jobs, n, received)["owed_gpu_s"] for n in range(3)) == 0
 
 
+def test_what_tenants_have_had_that_have_no_jobs_now_is_owed_too():
+    jobs = [waits(1, 1, "lab2")]
+    received = memory_of({"lab1": 80 * 3600.0, "lab2": 20 * 3600.0})
+    policy = Ltgf({"lab1": 1, "lab2": 1})
+    assert params(policy, jobs, 1, received)["owed_gpu_s"] == pytest.approx(30 * 3600)
+
+
 @pytest.mark.parametrize(
     ("quotas", "problem"),
     [

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
+from support.jobs import view
 
 from gsched.errors import ConfigError
 from gsched.model.job import Capability
+from gsched.model.jobtable import JobTable
 from gsched.policy import registry
 from gsched.policy.fifo import Fifo
 from gsched.policy.qssf import Qssf
@@ -142,3 +145,34 @@ def test_descriptions_tell_what_a_policy_is():
 def test_only_a_static_policy_has_a_static_key():
     with pytest.raises(NotImplementedError, match="tiresias"):
         registry.load("tiresias").static_key(None)
+
+
+def test_a_policy_gets_of_the_site_what_it_takes():
+    site = registry.SiteFacts({"lab1": 3.0, "lab2": 1.0}, {"a100": 2.0})
+    assert registry.load("fifo", site).name == "fifo"
+    ltgf = registry.load("ltgf", site, lease_s=600.0)
+    assert ltgf.knob_values["lease_s"] == 600.0
+    table = JobTable.from_views([replace(view(n), tenant=f"lab{n}") for n in (1, 2, 3)])
+    shares = dict(zip(table.tenants, ltgf.order_form(table).tenants.shares.tolist(), strict=True))
+    assert (shares["lab1"], shares["lab2"]) == (0.75, 0.25)
+    assert shares["lab3"] < 1e-6
+    for none in (None, registry.SiteFacts()):
+        equal = registry.load("ltgf", none).order_form(table).tenants.shares
+        assert len(set(equal.tolist())) == 1
+    with pytest.raises(ConfigError, match="the quota of a is -1"):
+        registry.load("ltgf", registry.SiteFacts({"a": -1.0}))
+
+
+def test_each_policy_of_a_scope_gets_what_it_takes():
+    site = registry.SiteFacts({"lab1": -1.0})
+    assert registry.load_scoped("fifo", {"gpu": "qssf"}, {}, site).name
+    for default, scope in (("fifo", {"gpu": "ltgf"}), ("ltgf", {"gpu": "fifo"}), ("ltgf", {})):
+        with pytest.raises(ConfigError, match="the quota of lab1 is -1"):
+            registry.load_scoped(default, scope, {}, site)
+
+
+def test_what_is_to_be_asked_of_the_site():
+    assert registry.takes(["fifo", "qssf"]) == registry.takes([]) == frozenset()
+    assert registry.takes(["fifo", "ltgf"]) >= {"quotas"}
+    with pytest.raises(ConfigError, match="no policy is called 'nobody'"):
+        registry.takes(["fifo", "nobody"])

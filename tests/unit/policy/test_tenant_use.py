@@ -13,7 +13,8 @@ from support.formed import NOW, cluster, runs, waits
 from gsched.model.job import JobState
 from gsched.policy.attained import with_attained
 from gsched.policy.order_form import TenantTerm, TenantUse
-from gsched.policy.tenant_use import tenant_use
+from gsched.policy.registry import describe_all, load
+from gsched.policy.tenant_use import seeded, tenant_use
 
 RECEIVED = TenantTerm(np.ones(2))
 HALVING = TenantTerm(np.ones(2), half_life_s=1000.0)
@@ -131,3 +132,55 @@ def test_where_nobody_tells_a_running_job_has_what_its_attempt_received():
         state, jobs=with_attained(replace(state, jobs=state.jobs.take(np.array([1]))))
     )
     assert with_attained(settled) is settled.jobs
+
+
+# -- what the job history tells when a daemon begins ------------------------------------------
+
+
+@pytest.mark.parametrize("as_of", [NOW, NOW + 8])
+def test_seeded_memory_goes_on_from_its_own_time(as_of):
+    """By the look in which it was seeded, a moment earlier or later, or by the next one."""
+    state = cluster([runs(waits(1, 2, "a")), waits(2, 1, "b")], gpu=8)
+    before = {"version": 1, "as_of": NOW - 500, "received_gpu_s": {"c": 1.0}, "x": 1}
+    memory = seeded(before, as_of, {"b": 50.0, "a": 7.0})
+    received = {"received_as_of": as_of, "received_gpu_s": {"a": 7.0, "b": 50.0}}
+    assert memory == {**before, **received}
+    use, _ = seen(later(state, 0), memory)
+    assert use == {"a": 7.0, "b": 50.0}
+    use, kept = seen(later(state, 60), memory)
+    assert use == {"a": 7.0 + 2 * (NOW + 60 - as_of), "b": 50.0}
+    assert kept == {"version": 1, "as_of": NOW + 60, "received_gpu_s": use}
+
+
+def test_what_was_seeded_fades_from_its_own_time():
+    state = cluster([waits(1, 1, "a")], gpu=8)
+    memory = seeded({"version": 1, "as_of": 5, "received_gpu_s": {"a": 9.0}}, NOW, {"a": 800.0})
+    assert seen(later(state, 2000), memory, HALVING)[0] == {"a": 200.0}
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [{}, {"version": 7, "as_of": 3, "x": 1}, {"version": 1, "as_of": "soon", "received_gpu_s": {}}],
+)
+def test_memory_that_is_none_is_seeded_anew(memory):
+    told = seeded(memory, NOW, {"a": 3.0})
+    whole = {"version": 1, "as_of": NOW, "received_as_of": NOW, "received_gpu_s": {"a": 3.0}}
+    assert told == whole
+
+
+@pytest.mark.parametrize("name", [info.name for info in describe_all()])
+def test_policies_that_count_what_is_received_are_seeded_by_their_half_life(name):
+    policy = load(name)
+    asked = []
+
+    def received(half_life_s, by_worth):
+        asked.append((half_life_s, by_worth))
+        return {"a": 3.0}
+
+    told = policy.seeded({}, NOW, received)
+    half_life_s = policy.knob_values.get("half_life_s")
+    if half_life_s is None:
+        assert (told, asked) == ({}, [])
+    else:
+        assert told["received_gpu_s"] == {"a": 3.0}
+        assert asked == [(half_life_s, "gpu_weights" in policy.takes)]

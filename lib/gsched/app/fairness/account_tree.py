@@ -101,10 +101,11 @@ class AccountTree:
 def _refuse_a_part(
     associations: Sequence[Association], accounts: Mapping[str, Association]
 ) -> None:
+    """Root's own user is in every tree; whoever is shown only the own accounts does not see it."""
     parents = {one.parent for one in associations if not one.user and one.account != ROOT}
     owners = {one.account for one in associations if one.user}
-    if ROOT not in accounts or not parents | owners <= accounts.keys():
+    if ROOT not in owners or not parents | owners <= accounts.keys():
         raise PermissionDeniedError(
-            "slurmdbd shows only a part of the accounts (PrivateData=accounts or users)",
+            "slurmdbd shows only a part of the accounts (PrivateData=users)",
             "run as a Slurm operator (sacctmgr: adminlevel=Operator), or set [fairness.quotas]",
         )

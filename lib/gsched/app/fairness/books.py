@@ -150,7 +150,7 @@ class _Attempts:
         stop = np.where(is_open, until, np.where(is_assumed, by, end))
         is_known = np.array(use.num_gpus, dtype=np.int64) != NOT_TOLD
         asks = has_started | was_eligible  # held by hand, or by a dependency: it asks for nothing
-        is_odd = has_started & (stop < start) & asks & is_known
+        is_odd = has_started & ~is_open & (stop < start) & asks & is_known
         rows = np.flatnonzero(asks & is_known & ~is_odd & (begin < stop))
         first = np.where(has_started, start, np.inf)
         return cls(

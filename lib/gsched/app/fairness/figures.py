@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
+from gsched.app.fairness.cells import account
 from gsched.app.fairness.report import FairnessReport
-from gsched.app.fairness.tables import account
 from gsched.app.sim.figures import COLOURS, INK, STYLE, svg_element
 from gsched.fairness.metric import LOSS_BELOW
 from gsched.model.jobtable import FloatColumn

@@ -74,15 +74,17 @@ def _begin(history: History, cluster: str, end: int) -> int | None:
     which jobs have been pruned stay as they are.
     """
     ledger = history.fairness()
-    closed, mark = ledger.closed_until(cluster), ledger.pruned_before(cluster)
+    closed, first = ledger.closed_until(cluster), ledger.first_epoch(cluster)
+    mark = ledger.pruned_before(cluster)
     if closed is None:
-        begin = ledger.first_epoch(cluster)
+        begin = first
     else:
         closed = min(closed, end)
         begin = closed - CLOSED_AGAIN_S
         asked = ledger.first_asked_by_tasks(cluster, begin)
         if asked is not None:
             begin = max(min(begin, asked), closed - LONGEST_WAIT_S)
+        begin = max(begin, closed if first is None else min(first, closed))
     if begin is None:
         return None
     begin = begin // HOUR_S * HOUR_S

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from gsched.app.fairness.cells import account, hours, ratio
 from gsched.app.fairness.query import FairnessQuery
 from gsched.app.fairness.quotas import SOURCE_WORDS
 from gsched.config.settings import Settings
@@ -21,7 +22,6 @@ from gsched.model.times import DAY_S
 from gsched.policy.tenant_use import HALF_LIFE
 
 if TYPE_CHECKING:
-    from gsched.app.sim.tables import Table
     from gsched_sql import History
 
 FADED_HALF_LIVES = 8
@@ -168,27 +168,23 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
-def standing_table(told: Mapping[str, Any]) -> Table:
-    """What the daemon tells, as one table."""
-    from gsched.app.fairness.tables import account, hours, ratio
-    from gsched.app.sim.tables import Table
+STANDING_HEADINGS = (
+    "ACCOUNT", "R", "RECEIVED", "ENTITLED", "QUOTA GPUS", "OWED", "BORROWED", "LENT",
+)  # fmt: skip
+"""Of a table of what the daemon tells, in GPU-hours but for R and the quota."""
 
-    return Table(
-        "How accounts stand (GPU-h)",
-        ("ACCOUNT", "R", "RECEIVED", "ENTITLED", "QUOTA GPUS", "OWED", "BORROWED", "LENT"),
-        [
-            (
-                account(row["tenant"]),
-                ratio(row["r"]),
-                hours(row["received_gpu_hours"]),
-                hours(row["entitled_gpu_hours"]),
-                f"{row['quota_gpus']:,.4g}",
-                hours(row["owed_gpu_hours"]),
-                hours(row["borrowed_gpu_hours"]),
-                hours(row["lent_gpu_hours"]),
-            )
-            for row in told["tenants"]
-        ],
+
+def standing_row(told: Mapping[str, Any]) -> tuple[str, ...]:
+    """One account, under STANDING_HEADINGS."""
+    return (
+        account(told["tenant"]),
+        ratio(told["r"]),
+        hours(told["received_gpu_hours"]),
+        hours(told["entitled_gpu_hours"]),
+        f"{told['quota_gpus']:,.4g}",
+        hours(told["owed_gpu_hours"]),
+        hours(told["borrowed_gpu_hours"]),
+        hours(told["lent_gpu_hours"]),
     )
 
 

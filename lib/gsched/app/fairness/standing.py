@@ -100,7 +100,7 @@ def tenant_standings(
     """Of all tenants, the one that is owed most first; `quotas` are those at the window's end."""
     intervals = TenantIntervals(course.received, course.entitled)
     judged = metric.job_entitled > 0
-    lost = judged & (metric.job_received < LOSS_BELOW * metric.job_entitled)
+    lost = metric.job_received < LOSS_BELOW * metric.job_entitled
     jobs, lost_jobs = (_by_tenant(books, which) for which in (judged, lost))
     found = []
     for code, name in enumerate(books.tenants):

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gsched.app.fairness.cells import account, hours, ratio
 from gsched.app.fairness.report import FairnessReport
 from gsched.app.fairness.standing import JobStanding, TenantStanding
-from gsched.app.sim.tables import UNKNOWN, Row, Table
+from gsched.app.sim.tables import Row, Table
 from gsched.model.times import DAY_S
 
 MOST_JOBS = 20
 """So many jobs, the least served ones, are shown; the JSON document has all."""
-NO_ACCOUNT = "(none)"
+MOST_ACCOUNTS = 25
+"""So many accounts, those with the largest debts on either side, are shown."""
+
+
+def shown_rows(report: FairnessReport) -> list[int]:
+    """The rows of the accounts that are shown, in the report's order."""
+    by_debt = sorted(range(len(report.tenants)), key=lambda row: -abs(report.tenants[row].owed))
+    return sorted(by_debt[:MOST_ACCOUNTS])
+
+
+def _shown(report: FairnessReport) -> list[TenantStanding]:
+    return [report.tenants[row] for row in shown_rows(report)]
+
+
+def _cut(report: FairnessReport) -> str:
+    """For a title, where not all accounts are shown."""
+    number = len(report.tenants)
+    return f", {MOST_ACCOUNTS} of {number:,} accounts" if number > MOST_ACCOUNTS else ""
 
 
 def tables(report: FairnessReport) -> Iterator[Table]:
@@ -26,9 +44,9 @@ def metric_table(report: FairnessReport) -> Table:
     """The account that judges."""
     unfair = f"UNFAIR {step_words(report.course.step_s).upper()}"
     return Table(
-        "The metric: what of what was theirs have they received? (GPU-h)",
+        f"The metric: what of what was theirs have they received{_cut(report)}? (GPU-h)",
         ("ACCOUNT", "R", "RECEIVED", "ENTITLED", "ASKED FOR", "JOBS", "IN LOSS", unfair),
-        [_metric_row(one) for one in report.tenants],
+        [_metric_row(one) for one in _shown(report)],
     )
 
 
@@ -49,7 +67,7 @@ def rule_table(report: FairnessReport) -> Table:
     """The account that decides who comes next."""
     headings = ("ACCOUNT", "QUOTA GPUS", "OWED", "DUE", "RECEIVED", "BORROWED", "LENT")
     return Table(
-        "The rule: what are they owed? (GPU-h)",
+        f"The rule: what are they owed{_cut(report)}? (GPU-h)",
         headings,
         [
             (
@@ -61,7 +79,7 @@ def rule_table(report: FairnessReport) -> Table:
                 hours(one.borrowed),
                 hours(one.lent),
             )
-            for one in report.tenants
+            for one in _shown(report)
         ],
     )
 
@@ -88,23 +106,6 @@ def _job_row(one: JobStanding) -> Row:
         hours(one.entitled),
         "yes" if one.is_loss else "no",
     )
-
-
-def account(name: str) -> str:
-    """An account's name; jobs without any are told apart."""
-    return name or NO_ACCOUNT
-
-
-def ratio(r: float | None) -> str:
-    """r with two digits, UNKNOWN where nothing was asked for."""
-    return UNKNOWN if r is None else f"{r:.2f}"
-
-
-def hours(number: float) -> str:
-    """GPU-hours: one digit behind the point, small ones with two that say something."""
-    if abs(number) >= 0.95 or abs(number) < 0.005:
-        return f"{round(number, 1) + 0.0:,.1f}"  # never -0.0
-    return f"{number:.2g}"
 
 
 def step_words(step_s: int) -> str:

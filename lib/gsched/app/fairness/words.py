@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gsched.app.fairness.cells import account, hours
 from gsched.app.fairness.public import FADED_HALF_LIVES
 from gsched.app.fairness.quotas import SOURCE_WORDS
 from gsched.app.fairness.report import FairnessReport
-from gsched.app.fairness.tables import account, hours
+from gsched.app.fairness.tables import shown_rows
 from gsched.explain.words import count, moment, percent, short_time
 from gsched.fairness.metric import LOSS_BELOW
 
@@ -28,7 +29,7 @@ def report_lines(report: FairnessReport) -> Iterator[str]:
 
 def debts(report: FairnessReport) -> Iterator[str]:
     """Who is owed how much, as reasons of waiting jobs tell it."""
-    for one in report.tenants:
+    for one in (report.tenants[row] for row in shown_rows(report)):
         if one.owed >= 0.05:
             yield f"Account {account(one.tenant)} is owed {hours(one.owed)} GPU-h."
         elif one.owed <= -0.05:

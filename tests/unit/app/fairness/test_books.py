@@ -178,6 +178,19 @@ def test_what_has_no_known_end_counts_and_is_told(history) -> None:
     assert demanded(books) == 2 * (3610 + 1000 + 2000 + 4000 + 110)
 
 
+def test_what_starts_after_the_window_waits_in_it(history) -> None:
+    """Whether it is over by now or not."""
+    window = 1000, 1500
+    books, known = books_of(
+        history,
+        running(1, 1000, start_time=2000),
+        attempt(2, 1000, start_time=2000, end_time=3000),
+        window=window,
+    )
+    assert (demanded(books, window), received(books, window)) == (2 * 1000, {"lab1": 0.0})
+    assert (known.open_attempts, known.odd_times) == (1, 0)
+
+
 def test_two_attempts_at_once_hold_the_gpus_of_one(history) -> None:
     """A clock that was set back, so that the next attempt began before the last had ended."""
     books, _ = books_of(

@@ -154,5 +154,12 @@ def test_who_waits_without_a_quota_has_demanded(history: History) -> None:
     assert (mine.demanded_gpu_s, mine.entitled_gpu_s, mine.due_gpu_s) == (7200.0, 0.0, 0.0)
 
 
+def test_hours_before_the_first_job_are_nobodys(history: History) -> None:
+    told(history, attempt(1, AT + HOUR_S + 5))
+    close(history, AT + 3 * HOUR_S)
+    close(history, AT + 4 * HOUR_S)
+    assert [e.begin_time for e in kept(history)][::2] == [AT + n * HOUR_S for n in (1, 2, 3)]
+
+
 def test_of_a_cluster_that_nobody_knows_nothing_is_closed(history: History) -> None:
     assert close_hours(history, "gamma", AT + 9 * HOUR_S, SITE, None) == 0

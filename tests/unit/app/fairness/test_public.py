@@ -13,7 +13,7 @@ from gsched.app.fairness.public import (
     TOLD_S,
     standing_document,
     standing_of,
-    standing_table,
+    standing_row,
     standing_words,
     told_standing,
 )
@@ -99,8 +99,7 @@ def test_without_database_the_status_file_tells(settings):
     publish(settings, closed(settings))
     told = ask(settings, narrowed=False)
     assert (told["told_by"], told["cluster"], told["policy"]) == ("daemon", "lab", "ltgf")
-    table = standing_table(told)
-    assert table.rows[1][:4] == ("lab2", "0.67", "48.0", "72.0")
+    assert standing_row(told["tenants"][1])[:4] == ("lab2", "0.67", "48.0", "72.0")
     assert "shares of the accounts" in "\n".join(standing_words(told))
     one = ask(settings, FairnessQuery(T0, UNTIL, accounts=("lab2",)), narrowed=False)
     assert [row["tenant"] for row in one["tenants"]] == ["lab2"]

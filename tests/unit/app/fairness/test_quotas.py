@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,7 @@ from gsched.slurm.parse_associations import Association, parse_associations
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
+RECORDED = Path(__file__).parents[3] / "data" / "slurm" / "22.05" / "associations.txt"
 ROOT = Association("root", "", "", 1, None)
 ADMIN = Association("root", "root", "", 1, None)
 
@@ -124,7 +126,7 @@ def test_parents_shares_hand_an_account_s_sharers_up():
 
 
 def test_equal_ones_where_nobody_says_any():
-    assert quotas(Cluster(slurmdbd=False)) == ("equal", {}, 12.0)
+    assert quotas(Cluster(THREE, slurmdbd=False)) == ("equal", {}, 12.0)
     assert quotas(Cluster()) == ("equal", {}, 12.0)
     no_shares = (account("lab1", shares=0), user("a", "lab1"))
     assert quotas(Cluster(no_shares)) == ("equal", {}, 12.0)
@@ -137,14 +139,15 @@ def test_equal_ones_where_nobody_says_any():
 @pytest.mark.parametrize(
     "rows",
     [
-        (account("lab1", "dept"), user("a", "lab1")),
-        (user("a", "lab1"),),
+        (),
+        (ROOT, ADMIN, account("lab1", "dept"), user("a", "lab1")),
+        (ROOT, ADMIN, user("a", "lab1")),
+        (ROOT, account("lab1"), user("a", "lab1")),  # as with PrivateData=users
+        (ADMIN, account("lab1"), user("a", "lab1")),
     ],
 )
 def test_a_tree_of_which_only_a_part_is_shown_is_no_ground_for_quotas(rows):
     with pytest.raises(PermissionDeniedError, match="only a part of the accounts"):
-        AccountTree((ROOT, *rows))
-    with pytest.raises(PermissionDeniedError):
         AccountTree(rows)
 
 
@@ -166,30 +169,36 @@ def test_nothing_is_lost_and_nothing_made_in_dividing(drawn):
     assert AccountTree(rows[::-1]).by_shares(100.0) == pytest.approx(found)
 
 
-TEXT = """\
-root||root|1|
-root|root||1|
-lab1||root|10|cpu=64,gres/gpu=8,gres/gpu:a100=4
-lab1|ann||parent|
-lab2||root|parent|gres/gpu:a100=2,gres/gpu:v100=1,mem=100G
-lab2|bob||5|
-"""
-
-
 def test_what_sacctmgr_prints():
-    rows = parse_associations(TEXT.replace("root||root|1|", "root|||1|"))
-    assert rows == (
-        ROOT,
-        ADMIN,
-        account("lab1", shares=10, gpus=(("", 8),)),
-        user("ann", "lab1", None),
-        account("lab2", shares=None, gpus=(("a100", 2), ("v100", 1))),
-        user("bob", "lab2", 5),
+    rows = parse_associations(RECORDED.read_text())
+    assert rows[:2] == (ROOT, ADMIN)
+    assert rows[2:6] == (
+        account("dept", shares=6, gpus=(("", 8),)),
+        user("news", "dept", None),
+        account("deep1", "dept", shares=2),
+        user("games", "deep1"),
     )
+    by_name = {one.account: one for one in rows if not one.user}
+    assert by_name["deep2"].shares is None
+    assert by_name["lab1"].gpus == (("", 5),)
+    assert by_name["lab2"].gpus == (("a100", 2),)
+    assert len(rows) == 16
     assert parse_associations("") == ()
     for text in ("lab1||root|1", "lab1||root|x|", "lab1||root||", "a|b||1||", "lab1||root|1|gpu"):
         with pytest.raises(DataError):
             parse_associations(text)
+
+
+def test_the_recorded_tree_gives_its_limits():
+    class Recorded(Cluster):
+        def associations(self, cluster):
+            return parse_associations(RECORDED.read_text())
+
+    source, found, _ = quotas(Recorded())
+    assert source == "limits"
+    assert (found["lab1"], found["lab2"]) == (5.0, 2.0)
+    # news' one share, deep1's two, and those of deep2's user in the place of deep2
+    assert (found["dept"], found["deep1"], found["deep2"]) == (2.0, 4.0, 2.0)
 
 
 @pytest.fixture
@@ -237,7 +246,7 @@ def test_while_slurmdbd_is_silent_the_quotas_noted_last_count(history):
 
     class Partial(Cluster):
         def associations(self, cluster):
-            return self.rows[1:]
+            return self.rows[2:]
 
     with pytest.raises(PermissionDeniedError):  # that will not pass by itself
         site_facts(settings, Partial(THREE), history, "lab")

@@ -13,12 +13,13 @@ from support.fairness_past import HOUR_S, QUOTAS, T0, UNTIL, gpu_job, two_days
 from support.history import batch, pending
 
 from gsched.app.fairness import report as report_module
+from gsched.app.fairness.cells import hours
 from gsched.app.fairness.hours import close_hours
 from gsched.app.fairness.page import page
 from gsched.app.fairness.query import FairnessQuery
 from gsched.app.fairness.report import OwnJobsAloneError, fairness_report
 from gsched.app.fairness.steps import MOST_STEPS, edges_of, step_of
-from gsched.app.fairness.tables import hours, job_table, metric_table, rule_table, step_words
+from gsched.app.fairness.tables import job_table, metric_table, rule_table, step_words
 from gsched.app.fairness.words import report_lines
 from gsched.config.settings import DaemonSettings, FairnessSettings, Settings
 from gsched.errors import ConfigError, UsageError
@@ -106,6 +107,9 @@ def test_jobs_of_an_account_a_user_and_one_by_its_id(past):
     assert (of_lab2.loss_jobs, len(of_lab2.job_r)) == (24, 24)
     of_ann = told(past, users=("ann",))
     assert ([one.tenant for one in of_ann.tenants], len(of_ann.jobs)) == (["greedy"], 48)
+    assert not any(one.is_loss for one in of_ann.jobs)
+    late = told(past, since=UNTIL - 2 * HOUR_S, users=("ann",))
+    assert [one.job for one in late.jobs] == ["47", "48"]
     both = told(past, users=("ann", "bob"), accounts=("lab2", "greedy"))
     assert ([one.tenant for one in both.tenants], len(both.jobs)) == (["lab2", "greedy"], 72)
     assert [one.r for one in both.jobs] == sorted(one.r for one in both.jobs)
@@ -223,6 +227,24 @@ def test_tables(past):
     assert table.rows[0] == ("101", "bob", "lab2", "0.67", "2.0", "3.0", "yes")
 
 
+def test_of_many_accounts_those_with_the_largest_debts_are_shown(past):
+    with History.open(past.database_url) as history:
+        small = [gpu_job(400 + n, f"s{n:02}", "eve", 0, 0, 60 + n, 1) for n in range(40)]
+        history.ingest(batch(*small), source_key="c")
+    report = told(past)
+    assert len(report.tenants) == 43
+    table = metric_table(report)
+    assert table.title.startswith(
+        "The metric: what of what was theirs have they received, 25 of 43"
+    )
+    assert [row[0] for row in table.rows[:2]] == ["idle", "lab2"]
+    assert table.rows[-1][0] == "greedy"
+    assert {row[0] for row in table.rows} == {row[0] for row in rule_table(report).rows}
+    assert "s39" in {row[0] for row in table.rows}
+    assert "s00" not in {row[0] for row in table.rows}
+    assert len(report.document()["tenants"]) == 43
+
+
 def test_the_course_step_by_step(past):
     course = told(past, accounts=("greedy", "lab2")).course
     lab2, greedy = course.gpus
@@ -268,6 +290,10 @@ def test_pruned_jobs_stay_in_the_accounts_by_the_hour(past):
         assert again.owed == pytest.approx(one.owed, rel=1e-3)
         assert again.jobs < one.jobs or not one.jobs
     np.testing.assert_array_equal(before.course.received, after.course.received)
+    # of hours that a window cuts nothing is counted
+    half = T0 + 5 * HOUR_S + 1800
+    for until, hours_left in ((T0 + 40 * HOUR_S + 1800, 34.5), (T0 + 20 * HOUR_S + 1800, 14)):
+        assert by_name(told(past, since=half, until=until))["greedy"].received == 4 * hours_left
     assert "have been pruned" in words(after)
     assert "have been pruned" not in words(before)
     json.dumps(after.document(), allow_nan=False)
