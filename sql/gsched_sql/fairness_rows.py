@@ -77,8 +77,16 @@ class SqlFairness:
         """When (epoch) the last entry of a cluster ends; None where there is none."""
         c = table.c
         with reading(self._engine) as conn:
-            ends = select(func.max(c.begin_time + c.length_s))
+            ends = select(c.begin_time + c.length_s).order_by(c.begin_time.desc()).limit(1)
             found = conn.execute(ends.where(c.cluster_id == cluster_id(conn, cluster))).scalar()
+        return None if found is None else int(found)
+
+    def closed_since(self, cluster: str) -> int | None:
+        """When (epoch) the first entry of a cluster begins; None where there is none."""
+        first = select(func.min(table.c.begin_time))
+        with reading(self._engine) as conn:
+            mine = table.c.cluster_id == cluster_id(conn, cluster)
+            found = conn.execute(first.where(mine)).scalar()
         return None if found is None else int(found)
 
     def read(self, cluster: str, since: int, until: int) -> list[FairnessEntry]:

@@ -10,6 +10,10 @@ An interval is unfair where a tenant that asked for GPUs in it has received less
 was its: within the interval alone, or from the beginning on (t_begin) up to its end. The paper says
 r over [t_begin, now] and not how long its intervals are: both are told, of an hour and of a day.
 
+Why a target is missed is looked for in the same windows with one thing changed each: no rounds,
+no oracle, no order within a tenant but the shortest first; and the two half-lives on other windows
+(`DEVELOPMENT`), from which nothing is judged. The figures of the run before are kept (`before`).
+
     python tests/bench/bench_ltgf.py
 """
 
@@ -26,6 +30,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
+from support.ltgf_variants import (
+    ShortestWithinQuotas,
+    ToldByThePast,
+    told_by_the_past,
+    with_quotas,
+)
+from support.ltgf_why import AT_ONCE, BY_THE_PAST, SHORTEST, why
 from support.shared import SHARED
 from support.sim_jobs import sim_jobs
 from support.tenant_traces import Case, case, itp, philly
@@ -34,7 +45,6 @@ from gsched.fairness.books import Books, Quotas, Stretches
 from gsched.fairness.metric import LOSS_BELOW, metric_account, tenant_intervals
 from gsched.policy.base import Policy
 from gsched.policy.ltgf import Ltgf
-from gsched.policy.order_form import OrderForm
 from gsched.policy.registry import load
 from gsched.sim.cluster import SimCluster
 from gsched.sim.long_term import books_of
@@ -51,8 +61,10 @@ RULES = SimRules(
     sample_s=HOUR_S,
 )
 LOADS = (0.9, 1.2)
-BASELINES = ("yarn-cs", "tiresias-l", "themis", "gandiva-fair", "fair-tree")
-WITH_TENANTS = ("yarn-cs", "gandiva-fair", "fair-tree")
+BASELINES = ("yarn-cs", "tiresias-l", "themis", "allox", "gandiva-fair", "fair-tree")
+WITH_TENANTS = ("yarn-cs", "allox", "gandiva-fair", "fair-tree")
+DEVELOPMENT = {"philly": (28, 56), "itp": (14, 28)}
+"""Days before other windows; some of their days are lead-in or past of the judged one."""
 PAPER = {
     "what": "Venus, simulated; another trace, another cluster: not comparable with ours",
     "loss_jobs": {"ltgf": 0.071, "themis": 0.197, "yarn-cs": 0.736},
@@ -64,21 +76,6 @@ SAMPLE_GPUS = 256
 """Of the peer's cluster, which it does not tell. By second 14,200 it had done so much of its jobs'
 work that 251.5 GPUs were needed all the time; that is 32 nodes of 8 or more. It dropped the jobs of
 16 GPUs as wider than a user's quota, a twentieth: so there were fewer than 40."""
-
-
-def with_quotas(name: str, quotas: np.ndarray) -> Policy:
-    """A policy whose tenants are all alike, with shares by quota."""
-    base = type(load(name))
-
-    class WithQuotas(base):  # type: ignore[valid-type,misc]
-        def order_form(self, jobs: Any) -> OrderForm:
-            form = super().order_form(jobs)
-            return dataclasses.replace(
-                form, tenants=dataclasses.replace(form.tenants, shares=quotas.copy())
-            )
-
-    policy: Policy = WithQuotas()
-    return policy
 
 
 def judged(of: Case, result: SimResult) -> dict[str, Any]:
@@ -138,12 +135,7 @@ def compared(of: Case) -> dict[str, Any]:
         "control: ltgf with each tenant's quota given to the next": Ltgf(rotated),
         "control: fifo": load("fifo"),
     }
-    found: dict[str, Any] = {}
-    for name, policy in policies.items():
-        began = time.process_time()
-        result = simulate(of.jobs, of.cluster, policy, RULES)
-        found[name] = judged(of, result) | {"cpu_s": round(time.process_time() - began, 1)}
-        print(name, json.dumps(found[name]), flush=True)
+    found = simulated(of, policies)
     return {
         "gpus": of.cluster.num_gpus,
         "load": round(of.load, 3),
@@ -154,8 +146,55 @@ def compared(of: Case) -> dict[str, Any]:
         ),
         "loss_jobs_on_an_endless_cluster": endless(of),
         "policies": found,
+        "with one thing changed": changed(of),
         "targets": targets(found),
     }
+
+
+def simulated(of: Case, policies: dict[str, Policy], rules: SimRules = RULES) -> dict[str, Any]:
+    """The figures of each policy."""
+    found: dict[str, Any] = {}
+    for name, policy in policies.items():
+        began = time.process_time()
+        result = simulate(of.jobs, of.cluster, policy, rules)
+        found[name] = judged(of, result) | {"cpu_s": round(time.process_time() - began, 1)}
+        print(name, json.dumps(found[name]), flush=True)
+    return found
+
+
+def changed(of: Case) -> dict[str, Any]:
+    """What the misses hang on."""
+    past = dataclasses.replace(of, jobs=told_by_the_past(of.jobs))
+    at_once = dataclasses.replace(RULES, round_s=0.0)
+    policies = {name: load(name) for name in ("tiresias-l", "themis")}
+    policies["gandiva-fair q"] = with_quotas("gandiva-fair", of.quotas)
+    quotas = of.quota_by_name
+    return {
+        AT_ONCE: simulated(of, {"ltgf": Ltgf(quotas), **policies}, at_once),
+        BY_THE_PAST: simulated(past, {"ltgf": Ltgf(quotas), "themis": ToldByThePast()}),
+        SHORTEST: simulated(of, {"ltgf": ShortestWithinQuotas(quotas)}),
+    }
+
+
+def other_windows() -> dict[str, Any]:
+    """The half-lives where nothing is judged."""
+    found: dict[str, Any] = {}
+    for name, trace in (("philly", philly()), ("itp", itp())):
+        for skipped in DEVELOPMENT[name]:
+            for load_wanted in LOADS:
+                of = case(trace, load_wanted, skipped * DAY_S)
+                quotas = of.quota_by_name
+                print(f"-- {name} from day {skipped}, load {load_wanted}")
+                found[f"{name} from day {skipped}, load {load_wanted}"] = simulated(
+                    of,
+                    {
+                        "ltgf": Ltgf(quotas),
+                        "ltgf, half_life_s 1 day": Ltgf(quotas, half_life_s=DAY_S),
+                        "themis": load("themis"),
+                        "gandiva-fair q": with_quotas("gandiva-fair", of.quotas),
+                    },
+                )
+    return found
 
 
 def endless(of: Case) -> float:
@@ -275,6 +314,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def main() -> None:
     """Simulate, print and record."""
+    before = json.loads(RESULT.read_text(encoding="utf-8"))
     found: dict[str, Any] = {}
     for name, trace in (("philly", philly()), ("itp", itp())):
         for load_wanted in LOADS:
@@ -283,8 +323,12 @@ def main() -> None:
     document = {
         "what": "shares of jobs in loss and of unfair intervals of tenants; see bench_ltgf.py",
         "paper": PAPER,
+        "why": why(found),
         "traces": found,
+        "other windows": other_windows(),
         "astraea_sample": sample(),
+        "before": before.get("before")
+        or {name: one["policies"] for name, one in before["traces"].items()},
     }
     RESULT.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     for name, one in found.items():

@@ -16,6 +16,7 @@ from support.lease_site import LeaseSite
 from support.lease_trials import (
     books_agree,
     converge,
+    farthest,
     finish,
     greedy_first,
     hand_overs_of,
@@ -32,6 +33,7 @@ GPUS, LEASE_S = 2, 16
 QUOTAS = {"greedy": 1.0, "lab1": 1.0, "lab2": 1.0}
 TRAININGS = {"greedy": 3, "lab1": 2, "lab2": 1}
 PLAN = ("daemon lease-requeue-sent", "slurmctld signalled", "step saved")
+HAND_OVERS = 4
 CLOSE = 0.1
 """Of all GPU-time; each tenant's quota is a third."""
 
@@ -41,8 +43,10 @@ class Trial:
     """What became of it all."""
 
     site: LeaseSite
-    greedy_alone: float
-    """The share of the greedy tenant when the leases began."""
+    before: dict[str, Any]
+    """Each tenant's share of all GPU-time when the leases began."""
+    after: dict[str, Any]
+    """The same some leases later."""
     kills: list[dict[str, Any]]
 
 
@@ -52,23 +56,24 @@ def trial() -> Iterator[Trial]:
     with lease_site(QUOTAS, GPUS, 3000, 0.2) as site:
         greedy_first(site, TRAININGS, GPUS)
         site.lease_by("ltgf", lease_s=LEASE_S, grace_s=15)
-        alone = over_time(site, min(h.start for h in site.held()), 1.0)[-1]["greedy"]
+        before = over_time(site, min(h.start for h in site.held()), 1.0)[-1]
         site.begin(hand_overs=1)
         kills = kill_by(site, PLAN, limit_s=240)
-        converge(site, CLOSE, LEASE_S)
+        after = converge(site, CLOSE, LEASE_S, HAND_OVERS)
         finish(site)
-        yield Trial(site, alone, kills)
+        yield Trial(site, before, after, kills)
 
 
 def test_shares_come_to_the_quotas(trial: Trial) -> None:
     """All that was received since the first job counts, which the greedy tenant had alone."""
-    assert trial.greedy_alone == 1.0
-    print(hand_overs_of(trial.site))
+    assert trial.before["greedy"] == 1.0
+    assert farthest(trial.site, trial.after) <= CLOSE, trial.after
+    print(f"after {trial.after['leases']} leases: {trial.after}")
 
 
 def test_every_training_ends_as_if_nobody_had_leased_its_gpus(trial: Trial) -> None:
     site = trial.site
-    assert sum(hand_overs_of(site).values()) >= len(TRAININGS)
+    assert hand_overs_of(site).total() >= HAND_OVERS
     for training in site.trainings.values():
         assert site.differences(training) == [], training.name
 

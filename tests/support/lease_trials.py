@@ -226,16 +226,22 @@ def hand_overs_of(site: LeaseSite) -> Counter[str]:
     return Counter(name_of[life.job] for life in site.leases() if "requeued" in life.states)
 
 
-def converge(site: LeaseSite, close: float, lease_s: float, limit_s: float = 300.0) -> None:
-    """Go on until all that was received since the first job is shared by the quotas."""
+def converge(site: LeaseSite, close: float, lease_s: float, hand_overs: int) -> dict[str, Any]:
+    """Go on until all that was received since the first job is shared by the quotas: the shares.
+
+    At least so many hand-overs are waited for.
+    """
     since = min(h.start for h in site.held())
 
-    def is_close() -> bool:
+    def found() -> dict[str, Any] | None:
         site.tend()
         row = over_time(site, since, lease_s)[-1]
-        return farthest(site, row) <= close
+        is_there = hand_overs_of(site).total() >= hand_overs and farthest(site, row) <= close
+        return row if is_there else None
 
-    wait_for(is_close, f"shares within {close}", limit_s, POLL_S)
+    row = wait_for(found, f"shares within {close}", START_LIMIT_S, POLL_S)
+    assert row is not None
+    return row
 
 
 def books_agree(site: LeaseSite) -> dict[str, Any]:

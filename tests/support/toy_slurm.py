@@ -52,6 +52,7 @@ class ToySlurm:
         self.seq = 0
         self.answers = True
         self.preempts: set[tuple[JobKey, JobKey]] = set()
+        self.behind: set[str] = set()
 
     # -- everybody else ---------------------------------------------------------------------
 
@@ -95,6 +96,9 @@ class ToySlurm:
 
     def is_slurms(self, victim: JobView, beneficiary: JobView) -> bool:
         return (victim.key, beneficiary.key) in self.preempts
+
+    def is_behind(self, beneficiary: str) -> bool:
+        return beneficiary in self.behind
 
     def act(self, verb: Verb, key: JobKey) -> str:
         self._answer()

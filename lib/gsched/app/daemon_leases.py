@@ -17,12 +17,17 @@ from gsched.engine.lease_driver import LeaseDriver
 from gsched.engine.lease_rules import HandOver
 from gsched.engine.leases import Move
 from gsched.model.accounts import LeaseGrant
+from gsched.model.job import LeaseState
 from gsched.policy.base import Policy
 from gsched.policy.lease_length import LEASE_KNOB, lease_lengths, with_lease
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
 log = logging.getLogger("gsched.daemon")
+
+FRONT_S = 600
+"""For so long after its victim's requeue a job stays in front of all others: Slurm frees the nodes
+within minutes."""
 
 _LONGER_THAN_NEEDED = 1.25
 """A length that has become too long is kept as long as it is not so many times what is needed: it
@@ -49,7 +54,14 @@ class Leases:
         backend = live.backend
         self._store = history.leases(fence)
         reports = HeartbeatReports(heartbeat_dir, user_number)
-        self._port = LiveLeases(live.client, live.config, backend.rules, backend.requests, reports)
+        self._port = LiveLeases(
+            live.client,
+            live.config,
+            backend.rules,
+            backend.requests,
+            reports,
+            lambda: backend.behind,
+        )
         self._driver = LeaseDriver(
             backend.cluster, self._store, self._port, now, fault_hook(), self._tell
         )
@@ -69,6 +81,17 @@ class Leases:
         self.driver = self._driver if allowed else None
         waited_s = self._store.waits(backend.cluster) if allowed else {}
         backend.repayment = Repayment.of(config, waited_s)
+        backend.freed_for = self._freed_for if allowed else frozenset
+
+    def _freed_for(self) -> frozenset[str]:
+        """Who is to have the GPUs of leases under way, until these have been free for a while."""
+        last = now() - FRONT_S
+        return frozenset(
+            grant.revoke.beneficiary
+            for grant in self._driver.standing
+            if grant.revoke is not None
+            and (grant.lease.state is not LeaseState.REQUEUED or grant.since > last)
+        )
 
     def facts(self, policy: Policy) -> LeaseFacts | None:
         """For metrics; None where no leases are allowed."""

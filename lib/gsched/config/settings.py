@@ -85,8 +85,8 @@ class DaemonSettings:
     decide_limit_s: float = 10.0
     """Seconds that a policy may take to decide; then its round fails and the last order stays."""
     max_shift: int = 0
-    """Priority points by which a job may be moved up or down; 0 = from the priority weights. See
-    starvation_bound_s for the one exception."""
+    """Priority points by which a job may be moved up or down; 0 = from the priority weights. Two
+    exceptions reach to twice as many: see starvation_bound_s and leases."""
     quantum: int = 0
     """SiteFactor values are multiples of this; 0 = 1/500 of the range."""
     dead_band: int = 0
@@ -126,7 +126,9 @@ class DaemonSettings:
     alone decides. A lease lasts an hour, or 20 times as long as such a hand-over takes where that
     is more; `lease_s` in `knobs` sets another length, and none is granted that is shorter than 20
     hand-overs. Where Slurm itself preempts one job for another by requeueing it (PreemptType), that
-    is left to Slurm. See gsched-fairness(7)."""
+    is left to Slurm. The job that shall have the GPUs is moved up until its priority lies above
+    that of every waiting job in a common partition (but those of starvation_bound_s), by up to
+    2 × max_shift; where that does not reach, nobody gives way. See gsched-fairness(7)."""
     control_partitions: tuple[str, ...] = ()
     """Partitions whose jobs are ranked but not moved: the control with which `gsched daemon report`
     compares the others."""

@@ -32,8 +32,9 @@ class Repayment:
 
     @classmethod
     def of(cls, config: SlurmConfig, waited_s: Mapping[JobKey, int]) -> Repayment:
-        """By Slurm's configuration."""
-        return cls(config.weights().get("age", 0), config.max_age_s, waited_s)
+        """By Slurm's configuration. Without slurmdbd Slurm counts no age, and nothing is lost."""
+        weight = config.weights().get("age", 0) if config.has_slurmdbd else 0
+        return cls(weight, config.max_age_s, waited_s)
 
     def points(self, key: JobKey) -> int:
         """What Slurm's age factor had given the job; 0 where nothing is owed."""

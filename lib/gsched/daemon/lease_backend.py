@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gsched.daemon.lease_heartbeats import Reports, no_reports
 from gsched.daemon.requests import RequestBook
@@ -52,12 +52,16 @@ class LiveLeases:
         rules: Rules,
         requests: RequestBook,
         reports: Reports = no_reports,
+        behind: Callable[[], Collection[JobKey]] = frozenset,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`monotonic` gives seconds that no clock change touches."""
+        """`behind` gives the jobs before which Slurm would start others, though GPUs are freed for
+        them; `monotonic` seconds that no clock change touches.
+        """
         self._client = client
         self._requests = requests
         self._reports = reports
+        self._behind = behind
         self._monotonic = monotonic
         self._own = OwnPreemption()
         self._own_until = -math.inf
@@ -112,6 +116,10 @@ class LiveLeases:
             return False
         since = self._left.setdefault((victim.key, victim.attempt), now)
         return now - since < SLURMS_TIME_S
+
+    def is_behind(self, beneficiary: str) -> bool:
+        """By the priorities of the last look and what was written since."""
+        return any(key.slurm_id == beneficiary for key in self._behind())
 
     def _ask_preemption(self, now: float) -> None:
         """What is not answered stands as it was: no reason to fail a round."""

@@ -39,16 +39,16 @@ def lift(
     partitions counts with its best sum. Manual priorities are not compared, and what another hand
     has set counts up to where a policy can come: an operator's word goes before the bound.
     """
-    starving = _starving(ranks, reasons)
+    starving = starving_places(ranks, reasons)
     if not starving.any():
         return found, ()
-    rest = _highest_sums(found, ranks, jobs, back, starving, scale)
+    rest = highest_sums(found, ranks, jobs, back, starving, scale)
     less: dict[str, int] = {}  # by partition: the highest sum of those that have waited less
     target, is_lifted = found.target.copy(), np.zeros(len(found.rows), dtype=np.bool_)
     too_short = []
     for place in _least_waiter_first(ranks, starving):
         seen = jobs[int(found.rows[place])]
-        shown = _compared(seen)
+        shown = compared(seen)
         if shown is None:
             continue
         partitions = seen.row.partitions
@@ -58,7 +58,7 @@ def lift(
         value = int(found.current[place])
         if found.movable[place]:
             wanted = int(found.target[place])
-            value = _value(value, wanted, needed, in_turn, scale)
+            value = lifted_value(value, wanted, needed, in_turn, scale)
             target[place], is_lifted[place] = value, value > wanted
             if value < needed:
                 too_short.append(seen.key)
@@ -67,7 +67,9 @@ def lift(
     return replace(found, target=target, lifted=is_lifted), tuple(too_short)
 
 
-def _value(current: int, wanted: int, needed: int, in_turn: int, scale: SiteFactorScale) -> int:
+def lifted_value(
+    current: int, wanted: int, needed: int, in_turn: int, scale: SiteFactorScale
+) -> int:
     """The SiteFactor of one job: at least `wanted` (of its level), `needed` and `in_turn`.
 
     Written anew, it gets a margin, so that others whose age still grows do not cause a write each
@@ -81,7 +83,7 @@ def _value(current: int, wanted: int, needed: int, in_turn: int, scale: SiteFact
     return min(steps, scale.highest)
 
 
-def _starving(ranks: RankTable, reasons: Mapping[JobKey, Reason]) -> BoolColumn:
+def starving_places(ranks: RankTable, reasons: Mapping[JobKey, Reason]) -> BoolColumn:
     """Which ranks the bound has given: by their reason and a level that no policy reaches."""
     high = ranks.level > POLICY_TOP
     if not high.any():
@@ -99,7 +101,7 @@ def _least_waiter_first(ranks: RankTable, starving: BoolColumn) -> list[int]:
     return [int(place) for place in places[order[::-1]]]
 
 
-def _highest_sums(
+def highest_sums(
     found: Targets,
     ranks: RankTable,
     jobs: Sequence[Seen],
@@ -107,7 +109,9 @@ def _highest_sums(
     starving: BoolColumn,
     scale: SiteFactorScale,
 ) -> dict[str, int]:
-    """By partition: the highest sum of a job that does not starve, after this round's writes."""
+    """By partition: the highest sum of a job that is not among the places `starving`, after this
+    round's writes.
+    """
     after: IntColumn = np.array([seen.site_factor or 0 for seen in jobs], dtype=np.int64)
     written = scale.worth_writing(found.current, found.target) & found.movable
     after[found.rows[written]] = found.target[written]
@@ -117,7 +121,7 @@ def _highest_sums(
     starves = set(found.rows[starving].tolist())
     highest: dict[str, int] = {}
     for row, (seen, value) in enumerate(zip(jobs, after.tolist(), strict=True)):
-        shown = _compared(seen)
+        shown = compared(seen)
         if shown is None or row in starves:
             continue
         counted = min(value, top) if is_foreign(shown.site_factor, seen.ours) else value
@@ -127,7 +131,7 @@ def _highest_sums(
     return highest
 
 
-def _compared(seen: Seen) -> PriorityRow | None:
+def compared(seen: Seen) -> PriorityRow | None:
     """The line of sprio of a job that waits in Slurm's order by the sum of its factors."""
     shown = seen.priority
     if shown is None or shown.is_manual or seen.view.state is not JobState.PENDING:

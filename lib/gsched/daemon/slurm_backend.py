@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gsched.config.settings import DaemonSettings
@@ -15,12 +15,13 @@ from gsched.daemon.look import Look, Looker
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.sightings import Sightings
 from gsched.daemon.site_factor import SiteFactorScale
-from gsched.daemon.site_factor_lift import lift
+from gsched.daemon.site_factor_front import behind, to_front, told_in_front
+from gsched.daemon.site_factor_lift import lift, starving_places
 from gsched.daemon.site_factor_plan import is_control, moves, take_backs, targets
 from gsched.engine.ports import Clock, Plan
 from gsched.errors import GschedError
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Decision, Reason
+from gsched.model.decision import Decision, Reason, Revoke
 from gsched.model.history import Batch
 from gsched.model.job import Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
@@ -41,6 +42,11 @@ class SlurmBackend:
     rules: Rules
     repayment: Repayment
     """What requeued jobs are owed; whoever carries leases out sets it."""
+    freed_for: Callable[[], Collection[str]]
+    """Gives the jobs for which GPUs are being freed, as Slurm spells them; likewise."""
+    behind: frozenset[JobKey]
+    """Of the jobs for which GPUs are being freed, or shall be: those that Slurm would not start
+    first, after the last plan."""
 
     def __init__(
         self,
@@ -60,6 +66,8 @@ class SlurmBackend:
         self.cluster = cluster
         self.requests = requests
         self.repayment = NOTHING_OWED
+        self.freed_for = frozenset
+        self.behind = frozenset()
         self._client = client
         self._clock = clock
         self._monotonic = monotonic
@@ -177,6 +185,9 @@ class SlurmBackend:
         found = targets(ranks, jobs, self.scale, self._control)
         owed = self.repayment
         found, repaid = repay(found, jobs, owed, self.scale)
+        whom = self._beneficiaries(decision)
+        starving = starving_places(ranks, decision.reasons)
+        found, moved = to_front(found, ranks, jobs, back, starving, whom, self.scale)
         found, short = lift(found, ranks, decision.reasons, jobs, back, self.scale)
         self._inversions.ranked(jobs, found)
         reasons = {key: _out_of_reach(decision.reasons[key]) for key in short}
@@ -190,9 +201,18 @@ class SlurmBackend:
         chosen, left = moves(found, jobs, self.scale, decision.reasons, round_id, room)
         changes = (*back[:budget], *chosen)
         left += max(0, len(back) - budget)
+        reasons |= {key: told_in_front(reasons.get(key, decision.reasons[key])) for key in moved}
         if not self._bursts.may_write(self._looked_at):
-            return Plan((), len(changes) + left, reasons)
+            changes, left = (), len(changes) + left
+        self.behind = behind(jobs, changes, whom)
         return Plan(changes, left, reasons)
+
+    def _beneficiaries(self, decision: Decision) -> frozenset[JobKey]:
+        """The waiting jobs for which GPUs are being freed, or are to be from now on."""
+        named = self.freed_for()
+        whom = {seen.key for seen in self._book.jobs.values() if seen.key.slurm_id in named}
+        revokes = (action for action in decision.actions if isinstance(action, Revoke))
+        return frozenset(whom | {a.beneficiary for a in revokes if a.beneficiary is not None})
 
     def inversions(self) -> Inversions | None:
         """The pairs of jobs that the last plan turns round against their QOS or fair-share.

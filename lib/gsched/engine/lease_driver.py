@@ -165,11 +165,17 @@ class LeaseDriver:
                     return
                 report = self.port.report(grant)
                 step = carried_on(grant, seen, report, self._clock())
+            if isinstance(step, Act) and step.verb is Verb.REQUEUE and self._is_behind(grant):
+                return  # the GPUs would be another's: it is put in front first
             if isinstance(step, Act):
                 step = self._act(grant, step, report.step if report else None)
             if step is None:
                 return
             grant = self._write(grant, [step])
+
+    def _is_behind(self, grant: LeaseGrant) -> bool:
+        whom = grant.revoke.beneficiary if grant.revoke else ""
+        return bool(whom) and self.port.is_behind(whom)
 
     def _act(self, grant: LeaseGrant, act: Act, step: int | None) -> Move | None:
         """Do it, look at what became of it, and write that down; the move that it is, if any.
@@ -274,13 +280,15 @@ class LeaseDriver:
         return ""
 
     def _slurms(self, action: Revoke, state: ClusterState) -> str:
-        """That the cluster does by itself what is decided; "" where it does not."""
+        """That the cluster does by itself what is decided, or would do another thing; else ""."""
         whom = action.beneficiary
         if whom is None or whom not in state.jobs:
             return ""
-        if not self.port.is_slurms(state.jobs.view(action.key), state.jobs.view(whom)):
-            return ""
-        return f"Slurm preempts it by itself for {whom.slurm_id}"
+        if self.port.is_slurms(state.jobs.view(action.key), state.jobs.view(whom)):
+            return f"Slurm preempts it by itself for {whom.slurm_id}"
+        if self.port.is_behind(whom.slurm_id):
+            return f"Slurm would start another job before {whom.slurm_id}, for which it is"
+        return ""
 
     def _begin(self, action: Revoke, held: LeaseGrant | None) -> str:
         """Write a revoke down; why not, if not."""

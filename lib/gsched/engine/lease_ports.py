@@ -79,6 +79,12 @@ class LeasePort(Protocol):
         """Whether the cluster itself takes the GPUs of one job for the other, unasked."""
         ...
 
+    def is_behind(self, beneficiary: str) -> bool:
+        """Whether the cluster would give free GPUs to another waiting job before this one, which is
+        spelled as in LeaseRevoke; by what this round has written.
+        """
+        ...
+
     def act(self, verb: Verb, key: JobKey) -> str:
         """Signal or requeue a job, once; why that was refused, "" when it was taken.
 

@@ -78,7 +78,8 @@ def policy_reason(code: str, params: Mapping[str, Any]) -> str:
         return "taken back" + (f": {because}" if because else "")
     in_order = order_reason(code, params)
     if in_order is not None:
-        return in_order + _repaid_words(params)
+        front = "; GPUs are being freed for it, before all others" if params.get("in_front") else ""
+        return in_order + front + _repaid_words(params)
     details = ", ".join(f"{k} {_number(v)}" for k, v in params.items())
     return f"{code} ({details})" if details else code
 

@@ -13,8 +13,10 @@ that have come through many leases, and for urgent ones.
 
 As all quotas are due over the same time, r orders tenants as GPU-time over quota does. GPU-time
 received counts half after `half_life_s`, which bounds for how long a quota that was lent, or was
-not asked for, is owed. What a tenant is owed, as reasons tell it, is its quota's part of all that
-was received, less what it received itself. A new quota holds for the whole time before, too.
+not asked for, is owed. A shorter one is fairer in each single hour, and less so to who has lent for
+long and then comes with many jobs at once. What a tenant is owed, as reasons tell it, is its
+quota's part of all that was received, less what it received itself. A new quota holds for the whole
+time before, too.
 
 Without quotas all tenants have equal ones. GPUs of types that a site gives another worth count by
 it, in quotas as well as in what is received and entitled to. Not modelled: a quota of a user within

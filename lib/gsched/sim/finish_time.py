@@ -15,16 +15,17 @@ entitled to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gsched.policy.registry import SiteFacts
 from gsched.sim.classes import by_tenant
 from gsched.sim.held import held_s, left_s
 from gsched.sim.jobs import Floats
-from gsched.sim.quotas import pool_gpus, quota_gpus
+from gsched.sim.quotas import pool_gpus, quota_gpus, worth_asked, worth_held
 from gsched.sim.result import SimResult
 
 Rows = NDArray[np.int64]
@@ -59,28 +60,30 @@ class SharesReceived:
 
 
 def shares_received(
-    result: SimResult, until_s: float, quotas: Mapping[str, float] | None = None
+    result: SimResult, until_s: float, site: SiteFacts | None = None
 ) -> SharesReceived:
     """The share that jobs and tenants got of what they were entitled to, up to `until_s`.
 
-    `quotas` as in ``quotas.quota_gpus``.
+    Quotas and the worth of GPUs are those of the `site` (``quotas.quota_gpus``).
     """
     jobs = result.jobs
     leave_s = left_s(result, until_s)
-    gpus = quota_gpus(jobs, result.cluster, quotas)
+    gpus = quota_gpus(jobs, result.cluster, site)
+    weights = site.gpu_weights if site else None
+    wanted = jobs.num_gpus * worth_asked(result, weights)
     tenants = by_tenant(jobs)
     number = len(tenants.names)
     pair = jobs.pool.astype(np.int64) * number + tenants.code
-    received = held_s(result, until_s) * jobs.num_gpus
+    received = held_s(result, until_s, worth_held(result, weights)) * jobs.num_gpus
     entitled = np.full(len(jobs), np.nan)
     of_tenant = np.zeros(number)
     for code, rows in _groups(pair):
         pool, tenant = divmod(code, number)
         quota = float(gpus[pool, tenant])
         lives = _Lives(jobs.submit_s[rows], leave_s[rows])
-        asked = jobs.num_gpus[rows]
+        asked = wanted[rows]
         entitled[rows] = _entitled(lives, asked, quota)
-        demand = lives.level(asked.astype(np.float64))
+        demand = lives.level(asked)
         of_tenant[tenant] += lives.total(np.minimum(demand, quota))
     with np.errstate(invalid="ignore", divide="ignore"):
         got = np.bincount(tenants.code, weights=received, minlength=number) / of_tenant
@@ -88,14 +91,14 @@ def shares_received(
     return SharesReceived(of_jobs, np.where(of_tenant > 0, got, np.nan))
 
 
-def _entitled(lives: _Lives, asked: NDArray[np.int32], quota: float) -> Floats:
+def _entitled(lives: _Lives, asked: Floats, quota: float) -> Floats:
     """GPU-seconds that each job of one tenant is entitled to in one pool."""
     active = lives.level(np.ones(len(asked)))
     share = quota / np.maximum(active, 1.0)
     found = np.empty(len(asked))
     for size in np.unique(asked):
         rows = np.flatnonzero(asked == size)
-        found[rows] = lives.within(np.minimum(share, float(size)), rows)
+        found[rows] = lives.within(np.minimum(share, size), rows)
     return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gsched.policy.registry import SiteFacts
 from gsched.sim.deadlines import missed_deadlines
 from gsched.sim.finish_time import finish_time_ratio, shares_received
 from gsched.sim.held import held_s
@@ -45,14 +45,14 @@ class JobFigures:
     missed_deadline: Floats
 
     @classmethod
-    def of(cls, result: SimResult, quotas: Mapping[str, float] | None = None) -> JobFigures:
+    def of(cls, result: SimResult, site: SiteFacts | None = None) -> JobFigures:
         """The figures of a result, complete or interrupted; shares by ``quotas.quota_gpus``."""
         jobs = result.jobs
         until_s = horizon_s(result)
         jct_s = result.end_s - jobs.submit_s
         queueing_s = result.start_s - jobs.submit_s
         between_s = np.maximum(result.end_s - result.start_s - held_s(result, until_s), 0.0)
-        received = shares_received(result, until_s, quotas)
+        received = shares_received(result, until_s, site)
         return cls(
             jct_s=jct_s,
             queueing_s=queueing_s,

@@ -13,25 +13,32 @@ import numpy as np
 
 from gsched.fairness.books import Books, Quotas, Stretches
 from gsched.fairness.metric import LOSS_BELOW, tenant_intervals
+from gsched.policy.registry import SiteFacts
 from gsched.sim.classes import by_tenant
 from gsched.sim.held import left_s
 from gsched.sim.jobs import Floats
 from gsched.sim.occupancy import horizon_s
-from gsched.sim.quotas import quota_gpus
+from gsched.sim.quotas import quota_gpus, worth_asked, worth_held
 from gsched.sim.result import SimResult
 
 
-def books_of(result: SimResult, quotas: Quotas, until_s: float) -> Books:
+def books_of(
+    result: SimResult,
+    quotas: Quotas,
+    until_s: float,
+    weights: Mapping[str, float] | None = None,
+) -> Books:
     """The books up to `until_s`, in seconds from the jobs' origin.
 
-    `quotas` go by the codes of ``classes.by_tenant``. A job asks for its GPUs from submission to
-    end and holds them from start to end of each attempt, costs and lost work included; the clean-up
-    after its end is neither.
+    `quotas` go by the codes of ``classes.by_tenant``, `weights` are the worth of GPUs by type. A
+    job asks for its GPUs from submission to end and holds them from start to end of each attempt,
+    costs and lost work included; the clean-up after its end is neither.
     """
     jobs, told = result.jobs, result.segments
     tenants = by_tenant(jobs)
     leave_s = left_s(result, until_s)
-    gpus = jobs.num_gpus.astype(np.float64)
+    asked: Floats = jobs.num_gpus * worth_asked(result, weights)
+    held: Floats = jobs.num_gpus[told.job] * worth_held(result, weights)
     rows = np.arange(len(jobs))
     begin_s: Floats = np.fmax(told.start_s, result.start_s[told.job])
     stop_s: Floats = np.fmin(told.end_s, leave_s[told.job])
@@ -40,15 +47,13 @@ def books_of(result: SimResult, quotas: Quotas, until_s: float) -> Books:
         tenants=tuple(tenants.names),
         tenant=tenants.code.astype(np.int64),
         weight=np.ones(len(jobs)),
-        asked=Stretches(rows, jobs.submit_s, leave_s, gpus),
-        held=Stretches(holder, begin_s, stop_s, gpus[holder]),
+        asked=Stretches(rows, jobs.submit_s, leave_s, asked),
+        held=Stretches(holder, begin_s, stop_s, held),
         quotas=quotas,
     )
 
 
-def unfair_share(
-    result: SimResult, quotas: Mapping[str, float] | None, length_s: float
-) -> float | None:
+def unfair_share(result: SimResult, site: SiteFacts | None, length_s: float) -> float | None:
     """Of the intervals in which a tenant asked for GPUs, in how many it received less than
     LOSS_BELOW of what was its; None where none did.
 
@@ -62,8 +67,9 @@ def unfair_share(
     edges: Floats = (first_s + length_s * np.arange(count)).astype(np.float64)
     if len(edges) < 2:
         return None
-    gpus = quota_gpus(jobs, result.cluster, quotas)
-    by_pool = books_of(result, Quotas.fixed(gpus.ravel()), horizon_s(result))
+    gpus = quota_gpus(jobs, result.cluster, site)
+    quotas, weights = Quotas.fixed(gpus.ravel()), site.gpu_weights if site else None
+    by_pool = books_of(result, quotas, horizon_s(result), weights)
     pools = range(len(gpus))
     pairs = replace(
         by_pool,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gsched.policy.registry import SiteFacts
 from gsched.sim import classes
 from gsched.sim.classes import Classes
 from gsched.sim.curves import Curves, curves
@@ -134,15 +135,15 @@ class Metrics:
         }
 
 
-def summarise(result: SimResult, quotas: Mapping[str, float] | None = None) -> Metrics:
+def summarise(result: SimResult, site: SiteFacts | None = None) -> Metrics:
     """The figures of a result, complete or interrupted; ValueError where it has no jobs.
 
-    Shares of GPU time are judged by `quotas`, GPUs by tenant (``quotas.quota_gpus``).
+    Shares of GPU time are judged by quotas and the worth of GPUs of the `site` (``quotas``).
     """
     jobs = result.jobs
     if not len(jobs):
         raise ValueError("a simulation without jobs has no figures")
-    figures = JobFigures.of(result, quotas)
+    figures = JobFigures.of(result, site)
     columns = {name: SortedColumn(getattr(figures, name)) for name in _SPREAD}
     table = _Table(result, figures, columns)
     tenants = classes.by_tenant(jobs)
@@ -168,8 +169,8 @@ def summarise(result: SimResult, quotas: Mapping[str, float] | None = None) -> M
             if not np.isnan(share)
         },
         unfair_intervals={
-            "tenant_hours": unfair_share(result, quotas, _HOUR_S),
-            "tenant_days": unfair_share(result, quotas, 24 * _HOUR_S),
+            "tenant_hours": unfair_share(result, site, _HOUR_S),
+            "tenant_days": unfair_share(result, site, 24 * _HOUR_S),
         },
         most_tenants=_most_tenants(jobs),
         makespan_s=_makespan_s(result),

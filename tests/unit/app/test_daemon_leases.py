@@ -11,10 +11,12 @@ import pytest
 from support.history import attempt, batch
 from support.slurm_bench import Bench
 
-from gsched.app.daemon_leases import Leases
+from gsched.app.daemon_leases import FRONT_S, Leases
 from gsched.app.daemon_parts import Live
+from gsched.app.wiring import now
 from gsched.engine.leases import Move
 from gsched.model.accounts import LeaseGrant, LeaseRevoke
+from gsched.model.cluster import ClusterState
 from gsched.model.job import JobKey, JobState, Lease, LeaseState
 from gsched.policy.lease_length import lease_lengths
 from gsched.policy.registry import load, load_scoped
@@ -22,7 +24,12 @@ from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
 CONFIG = SlurmConfig(
-    {"AuthInfo": "cred_expire=120", "PriorityWeightAge": "1000", "PriorityMaxAge": "1-00:00:00"}
+    {
+        "AuthInfo": "cred_expire=120",
+        "PriorityWeightAge": "1000",
+        "PriorityMaxAge": "1-00:00:00",
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+    }
 )
 KEY = JobKey("c", 7, epoch=1000)
 
@@ -129,6 +136,47 @@ def test_requeued_jobs_are_owed_what_they_had_waited(leases: Leases, history: Hi
     assert backend.repayment.points(KEY) == 100
     leases.configure(CONFIG, allowed=False)
     assert backend.repayment.points(KEY) == 0
+
+
+def revoked(history: History, number: int, whom: str, at: int, *more: LeaseState) -> None:
+    """A lease that ended at `at` for another job, as far as it has come."""
+    store, name = history.leases(), f"w{number}"
+    key = replace(KEY, job_id=number)
+    lease = Lease(name, LeaseState.GRANTED, at - 100, 100)
+    store.grant(LeaseGrant(lease, key, 1000, 8, since=at - 100), at - 100)
+    store.revoke(name, LeaseRevoke(f"rw{number}", 600, at + 900, whom), at)
+    for state in more:
+        store.move(name, state, at)
+
+
+def test_whom_gpus_are_freed_for_is_known_to_who_orders(leases: Leases, history: History) -> None:
+    there = [LeaseState.SIGNALLED, LeaseState.SAVED, LeaseState.REQUEUED]
+    revoked(history, 1, "21", now())
+    revoked(history, 2, "22_5", now(), *there[:2])
+    revoked(history, 3, "23", now() - FRONT_S + 60, *there)
+    revoked(history, 4, "24", now() - FRONT_S - 60, *there)  # it had its time
+    revoked(history, 5, "25", now(), LeaseState.KEPT)
+    driver, backend = leases.driver, leases._live.backend
+    assert driver is not None
+    driver.seen(backend_state(leases), acting=False)
+    assert set(backend.freed_for()) == {"21", "22_5", "23"}
+    leases.configure(CONFIG, allowed=False)
+    assert set(backend.freed_for()) == set()
+
+
+def backend_state(leases: Leases) -> ClusterState:
+    backend = leases._live.backend
+    backend.look()
+    return backend.snapshot({})
+
+
+def test_who_is_behind_others_is_known_to_who_takes(leases: Leases) -> None:
+    assert leases.driver is not None
+    port, backend = leases.driver.port, leases._live.backend
+    assert not port.is_behind("7_3")
+    backend.behind = frozenset({replace(KEY, array_task=3)})
+    assert port.is_behind("7_3")
+    assert not port.is_behind("7")
 
 
 def test_what_leases_come_to_is_counted(leases: Leases) -> None:

@@ -286,6 +286,13 @@ PLANTINGS = [
         conf(PreemptType="preempt/none"),
     ),
     Planting(
+        "lease-range",
+        "warn",
+        both(leasing(), toml("daemon", max_shift="500")),
+        "nobody gives way for it then",
+        lambda site: site.settings["daemon"].pop("max_shift") and None,
+    ),
+    Planting(
         "lease-length",
         "warn",
         both(leasing(), toml("daemon.knobs", lease_s="900")),
@@ -444,6 +451,15 @@ def test_a_sound_site_has_no_finding(tmp_path: Path, release: str) -> None:
     found = PaperSite(tmp_path, release).examine()
     assert [f for f in found if f.level != "ok"] == []
     assert {f.code for f in found} > {"slurm", "priorities", "backfill", "clock", "database"}
+
+
+def test_a_sound_site_with_leases_has_no_finding(site: PaperSite) -> None:
+    heartbeats = site.folder / "heartbeats"
+    heartbeats.mkdir()
+    heartbeats.chmod(0o1777)
+    leasing()(site)
+    site.configure("heartbeat", dir=f'"{heartbeats}"')
+    assert site.complaints() == {}
 
 
 @pytest.mark.parametrize(

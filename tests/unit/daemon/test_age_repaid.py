@@ -13,6 +13,7 @@ from gsched.slurm.records import SlurmConfig
 
 DAY_S = 86400
 KEY = JobKey("c", 1)
+DBD = {"AccountingStorageType": "accounting_storage/slurmdbd"}
 
 
 def owing(bench: Bench, waited_s: int, weight: int = 1000, job: int = 1) -> None:
@@ -29,10 +30,11 @@ def test_it_is_what_slurms_age_factor_had_given(waited_s: int, points: int) -> N
 
 
 def test_weight_and_span_are_slurms() -> None:
-    config = SlurmConfig({"PriorityWeightAge": "5000", "PriorityMaxAge": "2-00:00:00"})
-    assert Repayment.of(config, {KEY: DAY_S}).points(KEY) == 2500
-    assert Repayment.of(SlurmConfig({}), {KEY: DAY_S}).points(KEY) == 0
-    odd = SlurmConfig({"PriorityWeightAge": "700", "PriorityMaxAge": "soon"})
+    values = {"PriorityWeightAge": "5000", "PriorityMaxAge": "2-00:00:00"}
+    assert Repayment.of(SlurmConfig(values | DBD), {KEY: DAY_S}).points(KEY) == 2500
+    assert Repayment.of(SlurmConfig(values), {KEY: DAY_S}).points(KEY) == 0  # counts no age
+    assert Repayment.of(SlurmConfig(DBD), {KEY: DAY_S}).points(KEY) == 0
+    odd = SlurmConfig({"PriorityWeightAge": "700", "PriorityMaxAge": "soon"} | DBD)
     assert Repayment.of(odd, {KEY: DAY_S}).points(KEY) == 100  # Slurm's own seven days
 
 
@@ -73,7 +75,9 @@ def test_what_is_not_moved_gets_nothing() -> None:
     bench = Bench(1, 2)
     owing(bench, 5 * DAY_S)
     bench.client.hidden = {1}  # sprio does not list it
-    assert bench.plan(j1=-0.5, j2=0.5) == {2: (0, 500, False)}
+    plan = bench.decide(j1=-0.5, j2=0.5)
+    assert [c.key.job_id for c in plan.changes] == [2]
+    assert plan.reasons == {}
     bench = Bench(1, 2)
     owing(bench, 5 * DAY_S)
     bench.exclude(1, "foreign-site-factor")

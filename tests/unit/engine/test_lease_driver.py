@@ -212,16 +212,44 @@ def test_what_slurm_does_by_itself_is_left_to_it(leased: Setting) -> None:
     other = leased.slurm.submit()
     leased.slurm.preempts.add((leased.job.key, other.key))
     first = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
-
-    def with_nodes(state: ClusterState) -> ClusterState:
-        return replace(state, nodes=(node("gn01", GPUS),))
-
-    (what,) = leased.round(leased.revoke(beneficiary=other.key), order=first, edit=with_nodes)
+    (what,) = leased.round(leased.revoke(beneficiary=other.key), order=first, edit=with_a_node)
     assert what == "Revoke r: Slurm preempts it by itself for 2"
     assert (leased.state, leased.job.signals) == (LeaseState.GRANTED, [])
     leased.slurm.requeue(leased.job)  # Slurm does
     leased.round()
     assert [e.detail for e in leased.store.events("g")][-1] == "not by gsched"
+    assert leased.state is LeaseState.REQUEUED
+
+
+def with_a_node(state: ClusterState) -> ClusterState:
+    return replace(state, nodes=(node("gn01", GPUS),))
+
+
+def test_nobody_gives_way_while_slurm_would_start_another_first(leased: Setting) -> None:
+    other = leased.slurm.submit()
+    first = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
+    leased.slurm.behind.add(other.key.slurm_id)
+    revoke = leased.revoke(beneficiary=other.key)
+    (what,) = leased.round(revoke, order=first, edit=with_a_node)
+    assert what == "Revoke r: Slurm would start another job before 2, for which it is"
+    assert leased.state is LeaseState.GRANTED
+    leased.slurm.behind.clear()
+    assert leased.round(revoke, order=first, edit=with_a_node) == []
+    assert leased.state is LeaseState.SIGNALLED
+
+
+def test_a_requeue_waits_until_its_beneficiary_is_first(leased: Setting) -> None:
+    other = leased.slurm.submit()
+    first = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
+    leased.round(leased.revoke(beneficiary=other.key), order=first, edit=with_a_node)
+    leased.slurm.behind.add(other.key.slurm_id)
+    leased.slurm.now += 30
+    for _ in range(3):
+        leased.round()
+        leased.slurm.now += 30
+    assert (leased.state, leased.job.requeues) == (LeaseState.SAVED, [])
+    leased.slurm.behind.clear()
+    leased.round()
     assert leased.state is LeaseState.REQUEUED
 
 

@@ -15,7 +15,7 @@ from gsched.fairness.books import Quotas
 from gsched.fairness.metric import metric_account, tenant_intervals
 from gsched.policy.base import Policy
 from gsched.policy.ltgf import Ltgf
-from gsched.policy.registry import load
+from gsched.policy.registry import SiteFacts, load
 from gsched.sim.cluster import SimCluster
 from gsched.sim.jobs import ANY, SimJobs
 from gsched.sim.long_term import books_of
@@ -26,6 +26,7 @@ from gsched.sim.rules import Costs, SimRules
 from gsched.sim.run import simulate
 
 HOUR_S, DAY_S = 3600, 86400
+EQUAL = Quotas.fixed([1.0, 1.0, 0.0])
 SIX_GPUS = SimCluster.uniform({"p": 1}, gpus_a_node=6)
 RULES = SimRules(sample_s=DAY_S)
 COSTLY = replace(RULES, round_s=10.0, costs=Costs(0.0, 0.0, 10.0, 30.0, 50.0))
@@ -106,6 +107,18 @@ def test_the_jobs_of_a_tenant_share_what_it_has() -> None:
     np.testing.assert_allclose(account.r_job, 1.0, rtol=0.03)
 
 
+OLD, NEW = 0, 1
+
+
+def mixed(cluster: SimCluster, *types: int, speed: float = 1.0) -> SimCluster:
+    return replace(
+        cluster,
+        node_type=np.array(types, dtype=np.int32),
+        gpu_types=("old", "new"),
+        type_speed=np.array([1.0, speed]),
+    )
+
+
 # -- the books --------------------------------------------------------------------------------
 
 
@@ -144,7 +157,7 @@ def test_tenants_are_judged_by_their_quotas(
 ) -> None:
     """For ten hours t0 has all GPUs and t1 waits for three of them."""
     jobs = sim_jobs([0, 0, 10 * HOUR_S], [10 * HOUR_S, 1, 1], num_gpus=[6, 3, 6], tenant=[0, 1, 0])
-    found = summarise(simulate(jobs, SIX_GPUS, load("fifo"), RULES), quotas)
+    found = summarise(simulate(jobs, SIX_GPUS, load("fifo"), RULES), SiteFacts(quotas))
     assert found.unfair_intervals == {"tenant_hours": unfair, "tenant_days": None}
     assert found.tenant_shares["t0"] == pytest.approx(share, rel=1e-3)
 
@@ -156,9 +169,27 @@ def test_a_pool_that_lends_pays_for_no_other() -> None:
         [0, 0, 0, 10 * HOUR_S], [10 * HOUR_S] * 4, num_gpus=[6, 6, 6, 6],
         pool=[0, 0, 1, 1], tenant=[0, 1, 1, 0],
     )  # fmt: skip
-    found = summarise(simulate(jobs, cluster, load("fifo"), RULES), {"t0": 1, "t1": 1})
+    found = summarise(simulate(jobs, cluster, load("fifo"), RULES), SiteFacts({"t0": 1, "t1": 1}))
     assert found.unfair_intervals["tenant_hours"] == 0.0  # 6 of 6 for each
     assert found.tenant_shares["t1"] > 1.0
+
+
+def test_books_and_figures_count_gpus_by_their_worth() -> None:
+    """Of 24 in all t0 has 12 and t1, who waits for one, nothing: a new GPU is worth three."""
+    cluster = mixed(SimCluster.uniform({"p": 2}, gpus_a_node=6), NEW, OLD)
+    jobs = sim_jobs(
+        [0, 0, 0, 10 * HOUR_S], [10 * HOUR_S] * 4, num_gpus=[6, 6, 1, 1],
+        gpu_type=[NEW, OLD, ANY, ANY], tenant=[0, 0, 1, 1],
+    )  # fmt: skip
+    result = simulate(jobs, cluster, load("fifo"), RULES)
+    site = SiteFacts({"t0": 3, "t1": 1}, {"new": 3.0})
+    books = books_of(result, EQUAL, float(result.end_s.max()), site.gpu_weights)
+    account = metric_account(books, 0, HOUR_S)
+    assert account.job_received.tolist() == [18 * HOUR_S, 6 * HOUR_S, 0, 0]
+    assert account.tenant_received.tolist() == [24 * HOUR_S, 0, 0]
+    found = summarise(result, site)
+    assert found.unfair_intervals["tenant_hours"] == 0.5
+    assert found.tenant_shares["t0"] == pytest.approx(24 / 18)
 
 
 # -- the daemon's rounds and the compiled loop ------------------------------------------------
@@ -186,17 +217,6 @@ def assert_the_same(jobs: SimJobs, cluster: SimCluster, policy: Policy, rules: S
 
 
 # -- GPUs of different worth ------------------------------------------------------------------
-
-OLD, NEW = 0, 1
-
-
-def mixed(cluster: SimCluster, *types: int, speed: float = 1.0) -> SimCluster:
-    return replace(
-        cluster,
-        node_type=np.array(types, dtype=np.int32),
-        gpu_types=("old", "new"),
-        type_speed=np.array([1.0, speed]),
-    )
 
 
 @given(

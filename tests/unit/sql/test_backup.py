@@ -78,7 +78,7 @@ def test_a_backup_is_a_private_file_that_common_tools_read(made):
         with archive.open("tables/fairness_entries.jsonl.zst") as packed:
             lines = zstandard.ZstdDecompressor().stream_reader(packed).read().splitlines()
     assert (manifest["format"], manifest["schema"]) == ("gsched-backup", REVISION)
-    assert [json.loads(line) for line in lines] == [[1, 1, 0, 3600, 1.5, 2.0, 0.1, -0.0]]
+    assert [json.loads(line) for line in lines] == [[1, 1, 0, 3600, 1.5, 2.0, 0.1, -0.0, 0.0]]
 
 
 def test_no_file_is_overwritten_without_being_told(made, database, tmp_path):

@@ -92,7 +92,7 @@ def hour(number: int, tenant: str = "lab1", received: float = 1.5, cluster: str 
 @each_engine
 def test_hours_are_closed_again_as_a_whole(history):
     fairness = history.fairness()
-    assert fairness.closed_until(CLUSTER) is None
+    assert (fairness.closed_since(CLUSTER), fairness.closed_until(CLUSTER)) == (None, None)
     fairness.close(CLUSTER, 0, [hour(n, tenant) for n in range(3) for tenant in ("lab1", "lab2")])
     fairness.close("beta", 0, [hour(9, cluster="beta")])
     assert fairness.closed_until(CLUSTER) == 3 * 3600
@@ -101,7 +101,8 @@ def test_hours_are_closed_again_as_a_whole(history):
         fairness.close(CLUSTER, 3600, again)
         assert fairness.read(CLUSTER, 0, 99_999) == [hour(0), hour(0, "lab2"), *again]
     fairness.close(CLUSTER, 3600, [])  # a clock that was ahead
-    assert fairness.closed_until(CLUSTER) == 3600
+    assert (fairness.closed_since(CLUSTER), fairness.closed_until(CLUSTER)) == (0, 3600)
+    assert fairness.closed_since("beta") == 9 * 3600
     assert fairness.read("beta", 0, 99_999) == [hour(9, cluster="beta")]
 
 
@@ -238,6 +239,7 @@ def test_what_is_asked_of_jobs_before_hours_are_closed(history):
         attempt(2, 800, array_task=2, start_time=1000, end_time=6000),
         running(2, 700, array_task=3, start_time=7000, tenant="lab2"),
         attempt(3, 100, cluster="beta", tenant="lab9"),
+        attempt(7, 550, start_time=9000, end_time=9100),  # no task: it was known before
         attempt(6, 600, array_task=1, state=JobState.CANCELLED, num_nodes=0, end_time=6500),
         pending(4, 6000, tenant="lab3"),
         pending(5, 6000, tenant="lab4", num_gpus=0, requested=()),
@@ -246,7 +248,7 @@ def test_what_is_asked_of_jobs_before_hours_are_closed(history):
     first = [fairness.first_asked_by_tasks(CLUSTER, at) for at in (6500, 6501, 7000, 7001)]
     assert first == [600, 700, 700, None]
     assert fairness.active_tenants(CLUSTER, 5999) == {"lab1", "lab2", "lab3"}
-    assert fairness.active_tenants(CLUSTER, 6500) == {"lab2", "lab3"}
+    assert fairness.active_tenants(CLUSTER, 9100) == {"lab2", "lab3"}
 
 
 def test_hours_outlive_the_jobs_that_they_are_of(database, history):

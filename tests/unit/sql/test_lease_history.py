@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.history import CLUSTER, attempt, batch, pending
+from support.history import CLUSTER, attempt, batch, pending, running
 from support.servers import each_engine
 
 from gsched.model.accounts import LeaseGrant, LeaseRevoke
@@ -57,7 +57,7 @@ def test_all_attempts_before_count_and_those_after_do_not(history: History) -> N
         history,
         attempt(7, 1000, start_time=1300, end_time=2000, restarts=0, **ENDED),
         attempt(7, 2000, eligible_time=2121, start_time=2200, end_time=3000, restarts=1, **ENDED),
-        pending(7, 3000, restarts=2),
+        running(7, 3000, restarts=2, start_time=3500),  # which no round has seen yet
         attempt(8, 1000, start_time=1900, end_time=3000),
     )
     requeued(history, lease(1), 1900, LeaseState.REGRANTED)

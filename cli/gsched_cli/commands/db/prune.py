@@ -38,9 +38,9 @@ def prune(
     With a job go its attempts, steps, predictions, requests, leases, delays by sleeping nodes and
     journalled changes; then older journal rows of no job, rounds, what was kept of sleeping nodes,
     texts that nothing names, and samples become means of an hour. Jobs that nobody has told the end
-    of stay. The same rows are not taken in again later: a job is judged by the end of its last
-    attempt, of those that are read together or stored. On PostgreSQL, texts go when the owner of
-    the tables prunes.
+    of stay, and so do the hours of accounts that the daemon has closed (gsched fairness). The same
+    rows are not taken in again later: a job is judged by the end of its last attempt, of those that
+    are read together or stored. On PostgreSQL, texts go when the owner of the tables prunes.
 
     \b
     Example:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gsched.app.doctor.findings import Finding
 from gsched.app.doctor.walk import Walk
+from gsched.daemon.site_factor import movable_points
 from gsched.engine.lease_rules import HandOver
 from gsched.errors import ConfigError
 from gsched.model.job import Capability
@@ -71,6 +72,17 @@ def check_slurm(walk: Walk) -> Iterator[Finding]:
             _WHAT,
             f"{way}. Where it would preempt one job for another, gsched leaves that to it",
             "nothing: see `gsched why` of a job for which of the two it is",
+        )
+    points = movable_points(walk.config)
+    if daemon.max_shift and 10 * points > 11 * daemon.max_shift:
+        yield Finding(
+            "warn",
+            "lease-range",
+            "daemon.max_shift",
+            f"Slurm's own factors make up to {points} points, and max_shift is {daemon.max_shift}: "
+            "they can keep a job behind others though it is to have the GPUs, and nobody gives "
+            "way for it then",
+            f"set max_shift to {points} or take it out of [daemon]",
         )
     length_s = int(daemon.knobs.get(LEASE_KNOB, 0))
     refusal = HandOver.measured((), walk.config.requeue_wait_s).refusal(length_s)

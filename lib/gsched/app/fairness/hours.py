@@ -74,17 +74,16 @@ def _begin(history: History, cluster: str, end: int) -> int | None:
     which jobs have been pruned stay as they are.
     """
     ledger = history.fairness()
-    closed, first = ledger.closed_until(cluster), ledger.first_epoch(cluster)
+    closed, since = ledger.closed_until(cluster), ledger.closed_since(cluster)
     mark = ledger.pruned_before(cluster)
-    if closed is None:
-        begin = first
+    if closed is None or since is None:
+        begin = ledger.first_epoch(cluster)
     else:
         closed = min(closed, end)
-        begin = closed - CLOSED_AGAIN_S
+        begin = max(closed - CLOSED_AGAIN_S, min(since, closed))
         asked = ledger.first_asked_by_tasks(cluster, begin)
         if asked is not None:
             begin = max(min(begin, asked), closed - LONGEST_WAIT_S)
-        begin = max(begin, closed if first is None else min(first, closed))
     if begin is None:
         return None
     begin = begin // HOUR_S * HOUR_S

@@ -24,8 +24,8 @@ from gsched.policy.tenant_use import HALF_LIFE
 if TYPE_CHECKING:
     from gsched_sql import History
 
-FADED_HALF_LIVES = 8
-"""The past is read for so many half-lives: of what lies before, less than 0.4 % would count."""
+FADED_HALF_LIVES = 14
+"""The past is read for so many half-lives, as when a policy begins (``received``)."""
 TOLD_S = 7 * DAY_S
 """The time that is told."""
 _HOUR_S = 3600.0

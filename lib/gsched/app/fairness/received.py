@@ -14,8 +14,8 @@ from gsched.fairness.rule import faded_received
 from gsched.model.accounts import FairnessEntry, SiteQuotas
 from gsched_sql import History
 
-HALF_LIVES = 20.0
-"""What was received earlier counts less than a millionth."""
+HALF_LIVES = 14.0
+"""What was received earlier counts less than 1/16,000: at a week, a minute of all GPUs."""
 
 NO_QUOTAS = SiteQuotas({}, 0.0, "equal")
 """What is received does not depend on quotas."""

@@ -147,7 +147,7 @@ def run(order: SimOrder, settings: Settings, told: Progress) -> Simulated:
                 interrupted |= result.interrupted
                 if result.interrupted and runs:
                     break  # beside finished ones, a part of a policy's jobs would mislead
-                runs.setdefault(label, []).append(summarise(result, quotas.gpus))
+                runs.setdefault(label, []).append(summarise(result, site))
                 write_jobs(label, result)
         except KeyboardInterrupt:  # between two simulations
             interrupted = True

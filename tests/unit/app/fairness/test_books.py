@@ -107,6 +107,47 @@ def figures(books: Books) -> list[object]:
     return [books.tenants, *(column.tobytes() for column in tenants), *jobs]
 
 
+moments = st.integers(1000, 1060)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    attempts=st.lists(
+        st.tuples(moments, moments, moments, moments, st.integers(1, 4)),
+        min_size=1,
+        max_size=4,
+        unique_by=lambda times: times[0],
+    ),
+    cut=moments,
+)
+def test_whatever_clocks_tell_no_second_is_booked_twice(
+    sqlite_template: Path, attempts: list[tuple[int, ...]], cut: int
+) -> None:
+    """Times of one job as a clock that is set now and then might tell them."""
+    told = [
+        attempt(1, submit, eligible_time=eligible, start_time=start, end_time=end,
+                num_gpus=gpus, allocated=(), restarts=number, node_list="n1")
+        for number, (submit, eligible, start, end, gpus) in enumerate(sorted(attempts))
+    ]  # fmt: skip
+    with empty_history(sqlite_template) as history:
+        books, known = books_of(history, *told)
+    held, asked = books.held.disjoint(), books.asked.disjoint()
+    for stretches in (held, asked):
+        assert (stretches.begin_s[1:] >= stretches.end_s[:-1]).all()
+    ran = {s for _, _, start, end, _ in attempts for s in range(start, end)}
+    assert float((held.end_s - held.begin_s).sum()) == len(ran)
+    assert {s for b, e in zip(held.begin_s, held.end_s, strict=True) for s in seconds(b, e)} <= {
+        s for b, e in zip(asked.begin_s, asked.end_s, strict=True) for s in seconds(b, e)
+    }
+    assert known.odd_times == sum(end < start for _, _, start, end, _ in attempts)
+    halves = [rule_account(books, *window).received.sum() for window in ((0, cut), (cut, 2000))]
+    assert sum(halves) == rule_account(books, 0, 2000).received.sum()
+
+
+def seconds(begin: float, end: float) -> range:
+    return range(int(begin), int(end))
+
+
 def books_of(history, *told, site: SiteQuotas = SITE, window=(0, 10_000)):
     history.ingest(batch(*told), source_key=None)
     return fairness_books(history, CLUSTER, *window, site)
@@ -135,7 +176,7 @@ def test_who_may_not_start_asks_for_nothing(history) -> None:
         pending(1, 1000, eligible_time=None),
         pending(2, 1000, eligible_time=9000),
         attempt(3, 1000, eligible_time=None, start_time=4000, end_time=5000),  # of a trace
-        attempt(4, 1000, eligible_time=3000, start_time=2000, end_time=5000),  # a clock
+        attempt(4, 1000, eligible_time=6000, start_time=2000, end_time=5000),  # a clock
     )
     asked = {2: (9000, 10_000), 3: (1000, 5000), 4: (2000, 5000)}
     ends = books.asked.disjoint()
@@ -244,17 +285,19 @@ def test_gpus_count_by_what_they_are_worth(history) -> None:
         history,
         attempt(1, 1000, num_gpus=4, requested=asked, allocated=TYPED),
         attempt(2, 1000, num_gpus=4, allocated=()),
+        attempt(3, 1000, num_gpus=4, requested=asked, allocated=()),
         site=site,
     )
-    assert received(books) == {"lab1": 100 * (2.0 + 2 * 0.5 + 1) + 100 * 4}
-    assert demanded(books) == 10 * (4 * 0.5 + 4) + 100 * (4 + 4)
+    assert received(books) == {"lab1": 100 * (2.0 + 2 * 0.5 + 1) + 100 * 4 + 100 * 4 * 0.5}
+    assert demanded(books) == 10 * (2 + 4 + 2) + 100 * (4 + 4 + 2)
     alike, _ = fairness_books(history, CLUSTER, 0, 10_000, site, by_worth=False)
-    assert received(alike) == {"lab1": 800.0}
+    assert received(alike) == {"lab1": 1200.0}
 
 
 def test_a_worth_that_changes_holds_from_then_on(history) -> None:
     fairness = history.fairness()
     fairness.note(CLUSTER, 900, replace(SITE, gpu_weights={"a100": 3.0}))
+    fairness.note(CLUSTER, 1030, replace(SITE, gpu_weights={"a100": 3.0, "v100": 7.0}))
     fairness.note(CLUSTER, 1060, replace(SITE, gpu_weights={"a100": 5.0}))
     fairness.note(CLUSTER, 5000, replace(SITE, gpu_weights={"v100": 9.0}))
     one = (Tres("gres/gpu", 1), Tres("gres/gpu:a100", 1))

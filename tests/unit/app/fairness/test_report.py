@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.fairness_past import HOUR_S, QUOTAS, T0, UNTIL, gpu_job, two_days
 from support.history import batch, pending
 
+from gsched.app.fairness import public, received
 from gsched.app.fairness import report as report_module
 from gsched.app.fairness.cells import hours
 from gsched.app.fairness.hours import close_hours
@@ -76,6 +77,10 @@ def test_the_rule_by_hand(past):
     assert (found["lab2"].borrowed, found["lab2"].lent) == (12.0, 108.0)
     assert (found["idle"].borrowed, found["idle"].lent) == (0.0, 96.0)
     assert sum(one.owed for one in told(past).tenants) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_past_is_read_for_as_long_as_when_a_policy_begins():
+    assert public.FADED_HALF_LIVES == received.HALF_LIVES
 
 
 def test_older_time_is_owed_less(past):
@@ -192,7 +197,7 @@ def test_what_is_not_known_is_said(past):
     report = told(past)
     assert "1 attempt not ended as far as known" in words(report)
     document = report.document()["known"]
-    assert (document["open_attempts"], document["since"]) == (1, T0 + 48 * 3600 - 56 * DAY_S)
+    assert (document["open_attempts"], document["since"]) == (1, T0 + 48 * 3600 - 98 * DAY_S)
     assert (document["unknown_gpus"], document["odd_times"]) == (1, 1)
     assert "1 attempt of an unknown number of GPUs, left out" in words(report)
     assert "1 attempt that ended before it began, left out" in words(report)
