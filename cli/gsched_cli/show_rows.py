@@ -43,6 +43,8 @@ def fact_rows(shown: Shown) -> list[Row]:
     rows += log_rows(document["attempts"])
     rows += gpu_rows(document["gpus"], shown.at)
     rows += _answer_rows(document["gsched"] or {}, shown.at, with_request=not document["requests"])
+    if document["lease_end"]:
+        rows.append(("lease", document["lease_end"]))
     for asked in document["requests"]:
         rows += _request_rows("asked", asked)
     return rows

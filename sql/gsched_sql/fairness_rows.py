@@ -15,7 +15,13 @@ from gsched_sql.inserts import insert_rows
 from gsched_sql.leaders import check_fence
 from gsched_sql.names import chunks, cluster_id, intern
 from gsched_sql.prune import marks
-from gsched_sql.schema import clusters, fairness_quotas, fairness_weights, tenants
+from gsched_sql.schema import (
+    clusters,
+    fairness_quotas,
+    fairness_weights,
+    ingest_cursors,
+    tenants,
+)
 from gsched_sql.schema import fairness_entries as table
 
 _AMOUNTS = (
@@ -61,7 +67,8 @@ class SqlFairness:
         """Keep the entries of a cluster from `begin` on; whatever was kept of later goes.
 
         So hours that are closed again, after a crash say or because more has become known, are
-        there once, and none is left that a clock has closed which was ahead.
+        there once, and none is left that a clock has closed which was ahead. Whoever calls sees to
+        it that all from `begin` on can be made again.
         """
         with writing(self._engine) as conn:
             numbers = intern(conn, clusters, [cluster])
@@ -112,6 +119,17 @@ class SqlFairness:
         with reading(self._engine) as conn:
             return gpu_use_rows.between(conn, cluster, since, until)
 
+    def told_until(self, cluster: str) -> int | None:
+        """Until when (epoch) slurmdbd has told all that ended; None: it is not what tells of it."""
+        c, told, otherwise = ingest_cursors.c, None, 0
+        with reading(self._engine) as conn:
+            for row in conn.execute(select(c.source_key, c.cursor, c.updated_at)):
+                if row.source_key == f"sacct:{cluster}" and row.cursor.isdecimal():
+                    told = int(row.cursor)
+                elif row.source_key.startswith(f"jobcomp:{cluster}:"):
+                    otherwise = max(otherwise, row.updated_at or 0)
+        return None if told is None or otherwise > told else told
+
     def first_epoch(self, cluster: str) -> int | None:
         """When (epoch) the first job of a cluster was submitted that is kept; None: there is none.
 
@@ -143,7 +161,8 @@ class SqlFairness:
 
         What has not changed is left as it stands: the same again changes nothing. Who is not named
         any more has no quota from then on, a type of GPUs is worth 1 again. What was noted of a
-        later time, by a clock that was ahead, goes. Returns whether anything was written.
+        later time stays: whether that clock was ahead or this one is behind, nobody can tell, and
+        once its time has come the next call puts it right. Returns whether anything was written.
         """
         with writing(self._engine) as conn:
             number = intern(conn, clusters, [cluster])[cluster]
@@ -209,10 +228,9 @@ def _note(
     `gone` is what holds of a name that stands and is not `wanted`.
     """
     mine, since = kept.c.cluster_id == cluster, kept.c.since_time
-    later = conn.execute(delete(kept).where(mine, since > at)).rowcount
     values = [column for column in kept.c if not column.primary_key]
     standing: dict[Any, tuple[Any, ...]] = {}
-    for row in conn.execute(select(name, *values).where(mine).order_by(since)):
+    for row in conn.execute(select(name, *values).where(mine, since <= at).order_by(since)):
         standing[row[0]] = tuple(row[1:])
     changed = {key: told for key, told in wanted.items() if standing.get(key) != told}
     for key, found in standing.items():
@@ -223,4 +241,4 @@ def _note(
     columns = ["cluster_id", name.name, "since_time", *(column.name for column in values)]
     if changed:
         insert_rows(conn, kept, columns, [(cluster, key, at, *changed[key]) for key in changed])
-    return bool(changed or later)
+    return bool(changed)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, and_, insert, select, update
 
 from gsched.errors import GschedError
-from gsched.model.accounts import LeaseEvent, LeaseGrant, LeasePast, LeaseRevoke
+from gsched.model.accounts import LeaseEvent, LeaseGrant, LeasePast, LeaseRevoke, Told
 from gsched.model.job import JobKey, Lease, LeaseState
 from gsched.model.jobid import JobId
 from gsched.model.merge import part_of
@@ -81,16 +81,16 @@ class SqlLeases:
         state: LeaseState,
         at: int,
         detail: str = "",
-        told_step: int | None = None,
+        told: Told | None = None,
     ) -> None:
         """Take a lease on to its next state; what is told again changes nothing.
 
-        `told_step`, unless None, is kept with it. Raises GschedError for a lease that is not kept,
+        `told`, unless None, is kept with it. Raises GschedError for a lease that is not kept,
         and for one that cannot become that.
         """
         with writing(self._engine) as conn:
-            told = {} if told_step is None else {"told_step": told_step}
-            self._step(conn, lease_id, state, at, detail, told)
+            said = {} if told is None else _told_columns(told)
+            self._step(conn, lease_id, state, at, detail, said)
 
     def _add(self, conn: Connection, grant: LeaseGrant, at: int, detail: str) -> None:
         cluster = intern(conn, schema.clusters, [grant.key.cluster])[grant.key.cluster]
@@ -262,7 +262,7 @@ def _grant(cluster: str, row: Any) -> LeaseGrant:
         row.restarts,
         row.state_since,
         _revoke_of(row),
-        row.told_step,
+        _told_of(row),
     )
 
 
@@ -282,3 +282,13 @@ def _revoke_of(row: Any) -> LeaseRevoke | None:
     if row.revoke_id is None:
         return None
     return LeaseRevoke(row.revoke_id, row.grace_s, row.valid_until, row.beneficiary or "")
+
+
+def _told_columns(told: Told) -> dict[str, Any]:
+    return {"told_step": told.step, "told_run": told.run, "told_seq": told.seq}
+
+
+def _told_of(row: Any) -> Told | None:
+    if row.told_step is None:
+        return None
+    return Told(row.told_step, row.told_run or "", -1 if row.told_seq is None else row.told_seq)

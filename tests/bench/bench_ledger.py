@@ -21,8 +21,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gsched.app.fairness.books import fairness_books
-from gsched.app.fairness.hours import HOUR_S, hours_of
+from gsched.app.fairness.hours import hours_of
 from gsched.app.fairness.received import received_gpu_s
+from gsched.fairness.fading import HOUR_S
 from gsched.fairness.metric import metric_account
 from gsched.model.accounts import SiteQuotas
 from gsched.model.history import Tres

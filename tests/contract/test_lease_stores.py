@@ -11,7 +11,7 @@ from support.servers import database_on
 
 from gsched.engine.lease_ports import LeaseStore
 from gsched.errors import GschedError
-from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke, Told
 from gsched.model.job import JobKey, Lease, LeaseState
 from gsched_sql import History
 
@@ -120,11 +120,12 @@ def test_a_renewal_is_both_or_none(store: LeaseStore) -> None:
 def test_what_was_done_when_a_job_was_told_is_kept(store: LeaseStore) -> None:
     store.grant(GRANT, 2000)
     store.revoke("l1", REVOKE, 5600)
-    assert store.standing("alpha")[0].told_step is None
-    store.move("l1", LeaseState.SIGNALLED, 5601, told_step=2**40)
-    store.move("l1", LeaseState.SIGNALLED, 5602, told_step=7)  # is told again: nothing changes
+    assert store.standing("alpha")[0].told is None
+    told = Told(2**40, "0123456789ab", 2**41)
+    store.move("l1", LeaseState.SIGNALLED, 5601, told=told)
+    store.move("l1", LeaseState.SIGNALLED, 5602, told=Told(7))  # is told again: nothing changes
     store.move("l1", LeaseState.SAVED, 5610)
-    assert store.standing("alpha")[0].told_step == 2**40
+    assert store.standing("alpha")[0].told == told
 
 
 def test_the_latest_saves_come_first(store: LeaseStore) -> None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.jobs import view
 from support.site import Site, fresh_site
 
+from gsched.app.daemon_model import NoPredictor
+from gsched.config.settings import DaemonSettings
+from gsched.daemon.requests import RequestBook
+from gsched.daemon.site_factor import scale_for
+from gsched.daemon.slurm_backend import SlurmBackend
+from gsched.engine.round import RoundRunner
+from gsched.policy.fifo import Fifo
 from gsched.slurm.client import CommandClient
 from gsched.testbed.wait import wait_for
+from gsched_sql import History
 
 pytestmark = pytest.mark.slurm
 
@@ -83,6 +93,48 @@ def test_age_that_a_requeue_has_cost_is_paid_back(site: Site) -> None:
     assert factors[job] == pytest.approx(-factors[rival] + params["repaid_points"], abs=QUANTUM)
     assert "of waiting before its requeue" in site.ok("why", str(job))
     assert "gave way" in site.ok("why", str(job))
+    site.bed.cancel_jobs()
+
+
+def test_whom_gpus_are_freed_for_is_first_by_slurms_own_priority(
+    site: Site, tmp_path: Path
+) -> None:
+    """Though another job is before it in the policy's order, and older."""
+    first = submit(site)
+    wait_for(lambda: site.states()[first] == "RUNNING", "the first job to run")
+    older, began = submit(site), time.time()
+    wait_for(lambda: time.time() > began + 5, "the job to age", timeout_s=9)
+    chosen = submit(site)
+    wait_for(lambda: {older, chosen} <= site.factors().keys(), "both to be listed")
+    client, settings = CommandClient(), DaemonSettings(max_shift=20_000, burst_interval_s=0.01)
+    config = client.config()
+    url = f"sqlite:///{tmp_path / 'history.db'}"
+    History.create(url)
+    with History.open(url) as history:
+        backend = SlurmBackend(
+            client,
+            config.cluster,
+            scale_for(config, settings),
+            settings,
+            lambda rows: [row.submit_time for row in rows],
+            lambda: int(time.time()),
+            RequestBook(history.request_store()),
+            bf_interval_s=0.01,
+        )
+        numbers = itertools.count()
+        runner = RoundRunner(
+            backend, Fifo(), history.journal(), NoPredictor(), lambda: int(time.time()),
+            lambda: f"round-{next(numbers)}",
+        )  # fmt: skip
+        runner.run(acting=True)
+        assert site.by_priority()[0] == older
+        backend.freed_for = lambda: [str(chosen)]
+        runner.run(acting=True)
+        assert site.by_priority()[0] == chosen
+        assert backend.behind == frozenset()
+    site.slurm("scancel", str(first))
+    wait_for(lambda: site.states()[chosen] == "RUNNING", "it to have the GPUs")
+    assert site.states()[older] == "PENDING"
     site.bed.cancel_jobs()
 
 

@@ -242,12 +242,14 @@ def test_a_lease_ends_alike_wherever_its_process_is_killed(lab: Lab) -> None:
 def test_a_job_that_tells_of_its_checkpoints_gives_way_when_it_has_saved(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And one that has not saved in time keeps its GPUs; one that is saving is not told before."""
+    """And one that has not saved in time, or is not heard any more, keeps its GPUs; one that is
+    saving is not told before.
+    """
     heartbeats = lab.work / "heartbeats"
     heartbeats.mkdir()
     heartbeats.chmod(0o1777)
     monkeypatch.setenv(HEARTBEATS, str(heartbeats))
-    folders = {kind: lab.work / f"telling-{kind}" for kind in ("saves", "never", "busy")}
+    folders = {kind: lab.work / f"telling-{kind}" for kind in ("saves", "never", "busy", "silent")}
     jobs = {}
     for kind, folder in folders.items():
         folder.mkdir()
@@ -262,7 +264,9 @@ def test_a_job_that_tells_of_its_checkpoints_gives_way_when_it_has_saved(
     def tells(kind: str) -> bool:
         with HeartbeatFolder(heartbeats) as folder:
             record = folder.record(user_number("games") or 0, str(jobs[kind]))
-        return record is not None and record.step > 10
+        if record is None:
+            return False
+        return record.committed_step is not None if kind == "silent" else record.step > 10
 
     for kind in jobs:
         wait_for(lambda k=kind: tells(k), f"the heartbeat of {kind}", timeout_s=60)
@@ -281,8 +285,9 @@ def test_a_job_that_tells_of_its_checkpoints_gives_way_when_it_has_saved(
         "saves": lab.run(copies["saves"], jobs["saves"], LENGTH_S, grace_s=60),
         "never": lab.run(copies["never"], jobs["never"], LENGTH_S, grace_s=3),
         "busy": lab.run(copies["busy"], jobs["busy"], LENGTH_S, grace_s=60),
+        "silent": lab.run(copies["silent"], jobs["silent"], LENGTH_S, grace_s=3),
     }
-    assert ended(under_way["never"]) == 0
+    assert [ended(under_way[kind]) for kind in ("never", "silent")] == [0, 0]
     assert way(copies["busy"], jobs["busy"]) == ["granted", "ending"]
     assert not (folders["busy"] / "told").exists()
     (folders["busy"] / "free").touch()
@@ -300,7 +305,28 @@ def test_a_job_that_tells_of_its_checkpoints_gives_way_when_it_has_saved(
         why(copies["never"], jobs["never"], LeaseState.KEPT),
     )
     assert lab.jobs()[jobs["never"]] == ("RUNNING", 0)
+    # what it said before it was told does not say that it has saved since
+    assert way(copies["silent"], jobs["silent"]) == ["granted", "ending", "signalled", "kept"]
+    said = why(copies["silent"], jobs["silent"], LeaseState.KEPT)
+    assert said == "has not saved within 3 s: its heartbeat says nothing new"
+    assert lab.jobs()[jobs["silent"]] == ("RUNNING", 0)
     lab.slurm("scancel", *map(str, jobs.values()))  # the GPUs are few
+
+
+def test_a_script_that_does_not_trap_the_signal_is_told_of(lab: Lab, tmp_path: Path) -> None:
+    script = "#!/bin/bash\nwhile true; do sleep 0.5; done\n"
+    words = ("sbatch", "--parsable", "--gres=gpu:1", "--mem=100", "-n1", "-o", f"{lab.work}/plain")
+    made = lab.bed.run([*words, "--comment=gs1{ckpt}"], "games", stdin=script)
+    assert made.returncode == 0, made.stderr
+    job, database = int(made.stdout), tmp_path / "plain.db"
+    wait_for(lambda: lab.jobs()[job][0] == "RUNNING", "the job to run")
+    History.create(f"sqlite:///{database}")
+    granted = forked(database, lambda history: Rounds(history, 0, 0, None).runner.run(acting=True))
+    assert ended(granted) == 0
+    assert ended(lab.run(database, job, LENGTH_S, grace_s=60)) == 0
+    assert way(database, job) == ["granted", "ending", "signalled", "ended"]
+    said = "failed after it was told to save: a script that does not trap USR1 dies of it"
+    assert why(database, job, LeaseState.ENDED) == said
 
 
 def why(database: Path, job: int, state: LeaseState) -> str:
@@ -340,6 +366,35 @@ def test_a_requeue_that_is_sent_twice_is_refused(lab: Lab) -> None:
     first, second = (client.requeue([str(job)])[0].error for _ in range(2))
     assert (first, second) == ("", "Job is pending execution")
     assert lab.jobs()[job][1] == 1
+    assert client.requeue([str(job)], unfinished_only=True)[0].error == ""
+    assert lab.jobs()[job][1] == 1
+
+
+def test_work_that_is_done_is_not_begun_anew(lab: Lab) -> None:
+    """Slurm requeues a job that has ended, too: it may end between the look and the requeue."""
+    client = CommandClient()
+    job = lab.submit("done")
+    wait_for(lambda: lab.jobs()[job][0] == "RUNNING", "the job to run")
+    lab.slurm("scancel", str(job))
+    wait_for(lambda: lab.jobs()[job][0] == "CANCELLED", "the job to end")
+    client.requeue([str(job)], unfinished_only=True)
+    assert lab.jobs()[job] == ("CANCELLED", 0)
+    assert client.requeue([str(job)])[0].error == ""
+    wait_for(lambda: lab.jobs()[job][1] == 1, "Slurm to begin it anew")
+
+
+def test_an_unfinished_task_of_an_array_is_requeued_alone(lab: Lab) -> None:
+    array = lab.submit("tasks", "--array=1-2")
+    wait_for(lambda: states(lab, array) == {"1": "RUNNING", "2": "RUNNING"}, "both to run")
+    assert CommandClient().requeue([f"{array}_2"], unfinished_only=True)[0].error == ""
+    wait_for(lambda: states(lab, array)["2"] != "RUNNING", "the second to wait")
+    assert states(lab, array)["1"] == "RUNNING"
+
+
+def states(lab: Lab, array: int) -> dict[str, str]:
+    """By task."""
+    lines = lab.slurm("squeue", "-h", "-r", "-j", str(array), "-o", "%K %T").splitlines()
+    return dict(line.split() for line in lines)
 
 
 def test_what_slurm_says_to_signals(lab: Lab) -> None:

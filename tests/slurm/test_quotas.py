@@ -15,6 +15,7 @@ from support.site import Site, fresh_site
 
 from gsched.app.fairness.quotas import quotas_of
 from gsched.config.settings import FairnessSettings, Settings
+from gsched.model.accounts import SiteQuotas
 from gsched.slurm.client import CommandClient
 from gsched.slurm.parse_associations import parse_associations
 from gsched.testbed.wait import wait_for
@@ -164,6 +165,32 @@ def test_the_daemon_follows_quotas_and_tells_how_accounts_stand(site: Site) -> N
     # before the change the old quota held: due is not the new one times the window
     after = by_name(told("--since", "1h"))["lab2"]
     assert after["due_gpu_hours"] < after["quota_gpus"]
+
+
+def test_a_daemon_that_began_without_slurmdbd_follows_it_once_it_answers(site: Site) -> None:
+    with History.open(f"sqlite:///{site.state}/history.db") as history:
+        noted = SiteQuotas({"lab1": 16.0}, 16.0, "shares")
+        history.fairness().note(CLUSTER, int(time.time()), noted)
+    site.configure("daemon", policy='"ltgf"', leases="true")
+    log = site.bed.spec.root / "daemon.log"
+    log.unlink(missing_ok=True)
+    slurmdbd = int((site.bed.layout.run / "slurmdbd.pid").read_text())
+    os.kill(slurmdbd, signal.SIGSTOP)
+    try:
+        with site.daemon(env={"GSCHED_SLURM_COMMAND_TIMEOUT_S": "1"}) as daemon:
+            wait_for(
+                lambda: log.exists() and "quotas are those that were noted last" in log.read_text(),
+                "the daemon to begin with what was noted",
+            )
+            os.kill(slurmdbd, signal.SIGCONT)
+            wait_for(
+                lambda: "quotas of tenants have changed (shares)" in log.read_text(),
+                "its policy to go by the accounts",
+            )
+            assert daemon.is_running()
+    finally:
+        os.kill(slurmdbd, signal.SIGCONT)
+        print(log.read_text())
 
 
 def test_who_is_shown_a_part_of_the_accounts_is_told_so(site: Site) -> None:

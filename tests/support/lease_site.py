@@ -28,8 +28,6 @@ from support.site import GSCHED, Site
 TESTS = Path(__file__).parent.parent
 SCRIPT = "#!/bin/bash\nsrun {python} -m support.leased_training {name} {seed}\n"
 CHECKPOINTS_EVERY_S = 10
-MAX_SHIFT = 200_000
-"""Priority points: the order is gsched's alone, whatever Slurm's own fair-share says."""
 FORGOTTEN_LOOKS = 8
 _HOLDS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED"})
 _LOST = frozenset({"FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
@@ -218,7 +216,7 @@ class LeaseSite(Site):
     def lease_by(self, policy: str, **knobs: float) -> None:
         """The policy and the knobs of the next daemon."""
         self.config.write_text(self._common)
-        self.configure("daemon", policy=f'"{policy}"', leases="true", max_shift=f"{MAX_SHIFT}")
+        self.configure("daemon", policy=f'"{policy}"', leases="true")
         self.configure("daemon.knobs", **{name: f"{value}" for name, value in knobs.items()})
 
     def begin(self, hand_overs: int | None = None) -> None:

@@ -87,7 +87,7 @@ def hand_over_rows(site: LeaseSite, training: Training) -> list[dict[str, float]
         told, saved = lease.at(LeaseState.SIGNALLED), lease.at(LeaseState.SAVED)
         assert told is not None
         assert saved is not None
-        usual_s = statistics_of_steps(before)
+        usual_s = usual_step_s(before)
         rows.append(
             {
                 "told until saved": saved - told,
@@ -100,7 +100,7 @@ def hand_over_rows(site: LeaseSite, training: Training) -> list[dict[str, float]
     return rows
 
 
-def statistics_of_steps(steps: Sequence[Any]) -> float:
+def usual_step_s(steps: Sequence[Any]) -> float:
     """Median seconds between steps."""
     gaps = sorted(b.at - a.at for a, b in pairwise(steps)) or [0.0]
     return gaps[len(gaps) // 2]

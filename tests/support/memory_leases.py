@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gsched.errors import GschedError
-from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke, Told
 from gsched.model.job import JobKey, LeaseState
 
 
@@ -48,7 +48,7 @@ class MemoryLeases:
         state: LeaseState,
         at: int,
         detail: str = "",
-        told_step: int | None = None,
+        told: Told | None = None,
     ) -> None:
         stored = self.kept.get(lease_id)
         if stored is None:
@@ -59,11 +59,11 @@ class MemoryLeases:
         if not before.may_become(state):
             raise GschedError(f"lease {lease_id} is {before.value}, it cannot become {state.value}")
         if state is LeaseState.SAVED:
-            told = next(e.at for e in events if e.after is LeaseState.SIGNALLED)
-            self._saves.insert(0, (stored.key.cluster, at - told))
+            told_at = next(e.at for e in events if e.after is LeaseState.SIGNALLED)
+            self._saves.insert(0, (stored.key.cluster, at - told_at))
         lease = replace(stored.lease, state=state)
-        step = stored.told_step if told_step is None else told_step
-        self.kept[lease_id] = replace(stored, lease=lease, since=at, told_step=step)
+        kept = told or stored.told
+        self.kept[lease_id] = replace(stored, lease=lease, since=at, told=kept)
         events.append(LeaseEvent(at, before, state, detail))
 
     def standing(self, cluster: str) -> list[LeaseGrant]:

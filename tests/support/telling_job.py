@@ -1,10 +1,11 @@
 """A job that tells how far it is, as a training does, and is told to save: python, no torch.
 
-    telling_job.py saves|never|busy FOLDER
+    telling_job.py saves|never|busy|silent FOLDER
 
 Its steps take a tenth of a second. ``saves``: at USR1 a checkpoint of the present step is written
 for half a second. ``never``: it goes on and saves nothing. ``busy``: it writes a checkpoint from
-its beginning on until FOLDER/free is there, and saves at USR1 then. Each USR1 is a line in
+its beginning on until FOLDER/free is there, and saves at USR1 then. ``silent``: its first
+SILENT_AFTER steps are saved and told, and nothing of what follows. Each USR1 is a line in
 FOLDER/told.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from gsched.runtime.heartbeat import Heartbeat
 
 STEP_S, WRITE_S = 0.1, 0.5
+SILENT_AFTER = 20
 
 
 def main() -> None:
@@ -34,6 +36,11 @@ def main() -> None:
     while True:
         time.sleep(STEP_S)
         step += 1
+        if kind == "silent" and step >= SILENT_AFTER:
+            if step == SILENT_AFTER:
+                heartbeat.report(step)
+                heartbeat.committed(step)
+            continue
         heartbeat.report(step)
         if is_busy and (folder / "free").exists():
             heartbeat.committed(step)

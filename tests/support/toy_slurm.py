@@ -34,6 +34,8 @@ class ToyJob:
     reports_saved: bool | None = None
     saved_once: bool = False
     is_writing: bool = False
+    stopped: bool = False
+    num_reports: int = 0
     signals: list[tuple[int, int]] = field(default_factory=list)
     requeues: list[tuple[int, int]] = field(default_factory=list)
     wronged: list[str] = field(default_factory=list)
@@ -87,12 +89,15 @@ class ToySlurm:
         return {j.key: JobSeen(j.submit, j.restarts, j.state, j.excluded) for j in known}
 
     def report(self, grant: LeaseGrant) -> SaveReport | None:
-        """Of a job that reports: 5 steps are done, and 4 or all of them saved."""
+        """Of a job that reports: 5 steps are done, and 4 or all of them saved; `stopped` ones say
+        again what they said last.
+        """
         job = self.jobs.get(grant.key)
         if job is None or job.reports_saved is None:
             return None
         job.saved_once |= job.reports_saved
-        return SaveReport(5, 4 + job.reports_saved, job.is_writing)
+        job.num_reports += not job.stopped
+        return SaveReport(5, 4 + job.reports_saved, job.is_writing, seq=job.num_reports)
 
     def is_slurms(self, victim: JobView, beneficiary: JobView) -> bool:
         return (victim.key, beneficiary.key) in self.preempts

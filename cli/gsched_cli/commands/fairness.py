@@ -104,8 +104,10 @@ def fairness(
     equal. jobs are there with -A, -u or -j. loss_jobs of jobs_counted have an r below loss_below,
     and so have unfair_steps of the steps in which an account asked for GPUs. history has step_s,
     begins and tenants, each with gpus, quota_gpus and r step by step. known has since (from when on
-    the past was read), open_attempts, assumed_ends, unknown_gpus, odd_times and pruned_before.
-    Times are epoch seconds; null: there is nothing to tell.
+    the past was read), told_until (until when slurmdbd has been read; a window that begins before
+    it ends there), open_attempts, assumed_ends, unknown_gpus, odd_times, pruned_before and
+    weights_changed (when gpu_weights, by which GPUs count at the end, became others). Times are
+    epoch seconds; null: there is nothing to tell.
     """
     from gsched.app.wiring import why_no_history
 

@@ -37,7 +37,7 @@ def show(job: str, as_json: bool) -> None:
     \b
     JSON:
       job, slurm, parts, gsched, progress, attempts, gpus, progress_note, history_source,
-        history, history_note, requests
+        history, history_note, requests, lease_end
       parts[]: job, state, slurm_reason, num_tasks, node_list
       history[]: job, cluster, user, account, partition, qos, name, state, state_text,
         num_gpus, num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time,
@@ -74,7 +74,8 @@ def show(job: str, as_json: bool) -> None:
     job; of what there is none the key is absent: rank, reason, excluded, duration_s, start,
     no_start, next_free, changes (as_of, tried) and limit_advice, which `gsched why` explains; and
     lease, which a running job may have as well: state, since, end_time, beneficiary (the job for
-    which it gives or gave its GPUs up), unsaved (at, why).
+    which it gives or gave its GPUs up), unsaved (at, why). lease_end says of a job that was told to
+    save at its lease's end, and ended of it, how it did; else it is null.
     """
     from gsched.app.show import show_job
 

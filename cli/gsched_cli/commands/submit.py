@@ -90,7 +90,9 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     win over those of the template. --gs-checkpoint alone is for scripts that save by gsched's
     runtime (gsched-checkpointing(7)), or by themselves at SIGUSR1 or SIGTERM: the job is requeued
     after a preemption or a node's failure, told before its time limit, has a folder for its
-    checkpoints, which are also written each SECONDS, and its output is appended. --gs-runtime NAME
+    checkpoints, which are also written each SECONDS, and its output is appended. Where the site
+    leases GPUs, it may have to give way, told by SIGUSR1 and requeued once it has saved, when its
+    lease is over and another's turn has come (gsched-fairness(7)). --gs-runtime NAME
     takes another template, and sets its keys; `gsched jobscript list` and `show` have them. The
     Python that runs gsched on the nodes is tried before anything is submitted (jobscript.python).
     --gs-dry-run prints a command for the shell that submits the same job.

@@ -151,7 +151,7 @@ def _ignores_partition_limits(live: LiveJob) -> bool:
 
 def _reservations(live: LiveJob) -> Sequence[ReservationView] | None:
     """All reservations; None where they are hidden from some users."""
-    if "reservations" in live.cluster.config.get("PrivateData"):
+    if live.cluster.config.hides("reservations"):
         return None
     return live.cluster.client.reservations()
 

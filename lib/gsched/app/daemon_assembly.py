@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gsched.app.daemon_course import Course
 from gsched.app.daemon_facts import facts_of
 from gsched.app.daemon_fairness import FairnessUpkeep
 from gsched.app.daemon_forecasts import Forecasts, RoundsForesight
@@ -17,20 +18,19 @@ from gsched.app.daemon_parts import Live, fault_hook, new_round_id, policy_of, r
 from gsched.app.daemon_rights import scale_to_act
 from gsched.app.daemon_saver import Saving, check_names, saver_settings
 from gsched.app.daemon_upkeep import Upkeep
-from gsched.app.fairness.site import facts_by, site_facts
+from gsched.app.fairness.site import site_facts, takes_quotas
 from gsched.app.refit import Refit
 from gsched.app.wiring import now
-from gsched.config.settings import DaemonSettings, Settings
-from gsched.daemon.bursts import bf_interval_s
-from gsched.daemon.clear import ClearResult, clear
+from gsched.config.settings import Settings
 from gsched.daemon.gate import Gate
-from gsched.daemon.loop import DaemonLoop, LoopParts, NoForesight, NoSaver
+from gsched.daemon.loop import DaemonLoop, Foresight, LoopParts, NoForesight, NoSaver
+from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.time_limit import time_limit
+from gsched.engine.ports import Journal
 from gsched.engine.round import RoundRunner
-from gsched.model.accounts import SiteQuotas
 from gsched.model.decision import JsonValue
 from gsched.policy.base import Policy
-from gsched.slurm.records import SlurmConfig
+from gsched.policy.registry import SiteFacts
 from gsched_sql import History
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Assembly:
     live: Live
     lead: ClusterLead
     policy: Policy
+    site: SiteFacts  # of which the policy was made
     gate: Gate
     refit: Refit | None
     forecasts: Forecasts | None
@@ -53,92 +54,108 @@ class Assembly:
 
     def loop(self) -> DaemonLoop:
         """The loop, before its first round."""
-        process, live, settings = self.process, self.live, self.process.settings
         model = DaemonModel(
-            settings, self.history, live.backend.cluster, now, refit=self.refit
+            self.process.settings, self.history, self.live.backend.cluster, now, refit=self.refit
         )  # marks the model before it is read
         ledger = self._ledger()
-        upkeep = Upkeep(
+        upkeep = self._upkeep(model, ledger)
+        journal = self.history.journal(self.lead.fence)
+        course = self._course(self._runner(upkeep, journal), journal)
+        if ledger is not None:
+            self._join(ledger, course, upkeep)
+        parts = self._parts(course, upkeep, ledger, lambda: self._facts(loop, course, upkeep))
+        loop = DaemonLoop(parts, self.process.options())
+        self.process.configuration.apply = self._follower(loop, course, upkeep, ledger)
+        return loop
+
+    def _upkeep(self, model: DaemonModel, ledger: FairnessUpkeep | None) -> Upkeep:
+        process, live = self.process, self.live
+        return Upkeep(
             model, live.client, live.backend, process.notifier.alive, process.board, ledger
         )
-        journal = self.history.journal(self.lead.fence)
-        runner = RoundRunner(
-            live.backend,
+
+    def _runner(self, upkeep: Upkeep, journal: Journal) -> RoundRunner:
+        return RoundRunner(
+            self.live.backend,
             self.policy,
             journal,
             upkeep.first_predictor(),
             now,
             new_round_id,
             fault_hook(),
-            rules=rules_of(settings.daemon),
+            rules=rules_of(self.process.settings.daemon),
             time_limit=time_limit,
             stopwatch=time.monotonic,
             extra=self._inversions,
         )
-        leases = Leases(
-            live, self.history, self.lead.fence, lambda: process.settings.heartbeat.dir
+
+    def _course(self, runner: RoundRunner, journal: Journal) -> Course:
+        process = self.process
+        return Course(
+            settings=lambda: process.settings,
+            acting=process.acting,
+            live=self.live,
+            leases=Leases(
+                self.live, self.history, self.lead.fence, lambda: process.settings.heartbeat.dir
+            ),
+            runner=runner,
+            journal=journal,
         )
 
-        def take_quotas(quotas: SiteQuotas) -> None:
-            """Other quotas than those with which the policy was made."""
-            asked = process.settings
-            policy = policy_of(asked.daemon, live, facts_by(asked, quotas))
-            runner.policy = leases.fitted(policy, asked.daemon.knobs)
+    def _join(self, ledger: FairnessUpkeep, course: Course, upkeep: Upkeep) -> None:
+        """The policy goes by the quotas of the ledger, and begins with what it knows of tenants."""
+        ledger.on_quotas = course.take_quotas
+        ledger.decides_by = self.site if takes_quotas(self.process.settings) else None
+        course.runner.seed = lambda policy, memory, as_of: ledger.seed(
+            policy, memory, as_of, upkeep.is_told
+        )
 
-        if ledger is not None:
-            ledger.on_quotas = take_quotas
-            runner.seed = lambda policy, memory, as_of: ledger.seed(
-                policy, memory, as_of, upkeep.is_told
+    def _parts(
+        self,
+        course: Course,
+        upkeep: Upkeep,
+        ledger: FairnessUpkeep | None,
+        facts: Callable[[], Facts],
+    ) -> LoopParts:
+        process, live = self.process, self.live
+        foresight: Foresight = NoForesight()
+        if self.forecasts is not None:
+            foresight = RoundsForesight(
+                self.forecasts, live.backend, course.runner, course.journal, process.board
             )
-
-        def read_config() -> SlurmConfig:
-            """Slurm's configuration may change under the daemon: its scale follows."""
-            config = live.client.config()
-            self._configure(config, process.settings.daemon)
-            leases.configure(config, process.settings.daemon.leases)
-            runner.leases = leases.driver
-            runner.policy = leases.fitted(runner.policy, process.settings.daemon.knobs)
-            return config
-
-        def take_back() -> ClearResult:
-            leases.take_back("the daemon acts no more")
-            return clear(live.backend, journal, now, new_round_id, False, fault_hook())
-
-        parts = LoopParts(
-            runner=runner,
+        return LoopParts(
+            runner=course.runner,
             gate=self.gate,
             state_dir=process.state_dir,
             requests=live.backend.requests,
             clock=now,
-            read_config=read_config,
+            read_config=course.read_config,
             upkeep=upkeep,
             lead=self.lead,
-            take_back=take_back,
+            take_back=course.take_back,
             reload=process.configuration.reload,
             wishes=process.wishes,
             board=process.board,
             notifier=process.notifier,
             metrics=process.metrics,
-            facts=lambda: facts_of(
-                loop,
-                upkeep,
-                self.history,
-                process.refusals(),
-                process.database_errors,
-                self.forecasts.facts if self.forecasts else None,
-                self.saving.facts if self.saving else None,
-                leases.facts(runner.policy),
-            ),
+            facts=facts,
             listeners=process.listeners,
-            foresight=NoForesight()
-            if self.forecasts is None
-            else RoundsForesight(self.forecasts, live.backend, runner, journal, process.board),
+            foresight=foresight,
             saver=self.saving or NoSaver(),
             standing=lambda: {} if ledger is None else ledger.standing,
         )
-        loop = DaemonLoop(parts, process.options())
-        process.configuration.apply = self._follower(loop, upkeep)
-        return loop
+
+    def _facts(self, loop: DaemonLoop, course: Course, upkeep: Upkeep) -> Facts:
+        return facts_of(
+            loop,
+            upkeep,
+            self.history,
+            self.process.refusals(),
+            self.process.database_errors,
+            self.forecasts.facts if self.forecasts else None,
+            self.saving.facts if self.saving else None,
+            course.leases.facts(course.runner.policy),
+        )
 
     def _ledger(self) -> FairnessUpkeep | None:
         """That of tenants; a single round leaves it to the service."""
@@ -160,12 +177,9 @@ class Assembly:
         found = self.live.backend.inversions()
         return {} if found is None else {"inversions": {**found.document()}}
 
-    def _configure(self, config: SlurmConfig, settings: DaemonSettings) -> None:
-        live = self.live
-        scale = scale_to_act(live.client, config, settings, self.process.acting)
-        live.backend.configure(settings, scale, bf_interval_s(config))
-
-    def _follower(self, loop: DaemonLoop, upkeep: Upkeep) -> Callable[[Settings], None]:
+    def _follower(
+        self, loop: DaemonLoop, course: Course, upkeep: Upkeep, ledger: FairnessUpkeep | None
+    ) -> Callable[[Settings], None]:
         """Puts other settings in force, all or nothing: what may fail comes first."""
 
         def follow(settings: Settings) -> None:
@@ -183,8 +197,10 @@ class Assembly:
             if self.saving is not None:
                 self.saving.configure(wanted)
             self.gate.configure(settings.daemon)
-            self._configure(config, settings.daemon)
+            course.configure(config, settings.daemon)
             loop.parts.runner.policy = policy
+            if ledger is not None:
+                ledger.decides_by = site if takes_quotas(settings) else None
             loop.parts.runner.rules = rules_of(settings.daemon)
             self.process.configuration.settings = settings
             loop.options = self.process.options()

@@ -11,18 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gsched.app.fairness.books import equal_parts
-from gsched.app.fairness.hours import HOUR_S, MOST_HOURS, close_hours
+from gsched.app.fairness.hours import MOST_HOURS, close_hours
 from gsched.app.fairness.public import standing_of
 from gsched.app.fairness.quotas import quotas_of
 from gsched.app.fairness.received import received_gpu_s
+from gsched.app.fairness.site import facts_by
 from gsched.config.settings import Settings
 from gsched.engine.faults import FaultHook, FaultPoint
 from gsched.engine.ports import Clock
 from gsched.errors import GschedError
+from gsched.fairness.fading import HOUR_S
 from gsched.model.accounts import SiteQuotas
 from gsched.model.decision import JsonValue
 from gsched.model.times import DAY_S
 from gsched.policy.base import Policy
+from gsched.policy.registry import SiteFacts
 from gsched.slurm.client import SlurmClient
 from gsched_sql import History
 
@@ -39,6 +42,8 @@ class FairnessUpkeep:
     """Keeps the ledger of one cluster. `quotas` are those that were read last, None before.
 
     `standing` is how tenants stood when the last hour was closed, {} before (see ``public``).
+    `decides_by` is what the policy in use was made of; None: it takes no quotas, or those that are
+    read first.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class FairnessUpkeep:
         """`fence` is that of the daemon's journal."""
         self.quotas: SiteQuotas | None = None
         self.standing: Mapping[str, JsonValue] = {}
+        self.decides_by: SiteFacts | None = None
         self.on_quotas: Callable[[SiteQuotas], None] = lambda _: None
         self._settings = settings
         self._client = client
@@ -65,6 +71,7 @@ class FairnessUpkeep:
         self._read_at: int | None = None
         self._closed_for: int | None = None
         self._seeded: tuple[str, float | None] | None = None
+        self._unseeded: Mapping[str, JsonValue] | None = None
         self._problem = ""
 
     def configure(self, settings: Settings) -> None:
@@ -75,7 +82,8 @@ class FairnessUpkeep:
     def note_quotas(self) -> None:
         """Ask for the quotas where it is time, and keep what has changed.
 
-        `on_quotas` is told of others than before. Raises what `quotas_of` raises.
+        `on_quotas` is told of others than before, and of others than the policy decides by: it was
+        made of those noted last where Slurm did not answer. Raises what `quotas_of` raises.
         """
         now = self._clock()
         if self._read_at is not None and 0 <= now - self._read_at < QUOTAS_INTERVAL_S:
@@ -89,9 +97,11 @@ class FairnessUpkeep:
         self._history.fairness(self._fence).note(self._cluster, now, named)
         self._on_point(FaultPoint.FAIRNESS_NOTED)
         before, self.quotas = self.quotas, found
-        if before is not None and before != found:
+        facts = facts_by(self._settings, found)
+        if before not in (None, found) or self.decides_by not in (None, facts):
             log.info("quotas of tenants have changed (%s)", found.source)
             self.on_quotas(found)
+        self.decides_by = facts
 
     def close_hours(self, told_until: int | None) -> None:
         """Close the hours of which the history knows all that ended, told until then (epoch).
@@ -119,10 +129,14 @@ class FairnessUpkeep:
         """A policy's memory with what tenants have received, once when it begins to decide.
 
         `is_told` says whether the history knows all until `as_of`; while it does not, the memory
-        stays as it is and the next round asks again.
+        stays as it is and the next round asks again. So it does where the memory is still the one
+        from before: the round to which it was given has failed before it was kept.
         """
         begins = policy.name, policy.knob_values.get("half_life_s")
-        if begins == self._seeded or not is_told():
+        if begins == self._seeded and (self._unseeded is None or memory != self._unseeded):
+            self._unseeded = None
+            return memory
+        if not is_told():
             return memory
 
         def received(half_life_s: float, by_worth: bool) -> Mapping[str, float]:
@@ -131,11 +145,12 @@ class FairnessUpkeep:
             )
 
         try:
-            memory = policy.seeded(memory, as_of, received)
+            seeded = policy.seeded(memory, as_of, received)
         except GschedError as error:  # it decides by what it remembers itself
             if error.message != self._problem:
                 log.warning("what tenants have received is not known: %s", error.message)
             self._problem = error.message
             return memory
         self._seeded, self._problem = begins, ""
-        return memory
+        self._unseeded = memory if seeded is not memory else None  # None: it counts nothing
+        return seeded

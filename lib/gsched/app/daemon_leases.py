@@ -11,7 +11,7 @@ from gsched.app.user_names import user_number
 from gsched.app.wiring import now
 from gsched.daemon.age_repaid import Repayment
 from gsched.daemon.lease_backend import LiveLeases, tell
-from gsched.daemon.lease_facts import UNSAVED, LeaseFacts
+from gsched.daemon.lease_facts import OF_SIGNAL, UNSAVED, LeaseFacts
 from gsched.daemon.lease_heartbeats import HeartbeatReports
 from gsched.engine.lease_driver import LeaseDriver
 from gsched.engine.lease_rules import HandOver
@@ -72,7 +72,8 @@ class Leases:
 
     def _tell(self, grant: LeaseGrant, move: Move) -> None:
         tell(grant, move)
-        self.transitions[UNSAVED if move.is_unsaved else move.state.value] += 1
+        name = OF_SIGNAL if move.is_of_signal else move.state.value
+        self.transitions[UNSAVED if move.is_unsaved else name] += 1
 
     def configure(self, config: SlurmConfig, allowed: bool) -> None:
         """Go on by what Slurm's configuration and the site's say now."""

@@ -171,7 +171,8 @@ def _of_runtime(job: OriginalJob, signal: str) -> list[str]:
         means = f"by --signal={signal} and by SIGTERM" if signal else "by SIGTERM alone"
     return [
         f"nothing in {where} mentions gsched.runtime: the job is told to save, {means}, and has to "
-        "do it by itself; gsched-checkpointing(7) has the five lines that do"
+        "do it by itself; at USR1, which comes at the end of a lease of GPUs as well, it must not "
+        "end; gsched-checkpointing(7) has the five lines that do"
     ]
 
 

@@ -242,7 +242,7 @@ class DaemonProcess:
                     settings, live, history, lead.fence, self.board, gate, self.acting
                 )
             loop = Assembly(
-                self, history, live, lead, policy, gate, refit, forecasts, saving
+                self, history, live, lead, policy, site, gate, refit, forecasts, saving
             ).loop()
             for part in (forecasts, saving):
                 if part is not None:

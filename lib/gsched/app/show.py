@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gsched.app.job import LiveJob, find_parts
+from gsched.app.lease_ends import end_when_told
 from gsched.app.named_job import named_job
 from gsched.app.past_sources import Found, find_jobs
 from gsched.app.requests import captured_requests
@@ -63,6 +64,7 @@ def show_job(settings: Settings, job: str) -> Shown:
         "parts": [_part(part) for part in parts],
         "gsched": (live.line.answer or None) if live else None,
         **told,
+        "lease_end": _lease_end(settings, parts, found),
         "history_source": found.source if found else None,
         "history": [history_document(past) for past in found.jobs] if found else [],
         "history_note": note,
@@ -70,6 +72,17 @@ def show_job(settings: Settings, job: str) -> Shown:
     }
     is_unlimited = limit_s is not None and finite_limit_s(limit_s) is None
     return Shown(document, now(), is_unlimited)
+
+
+def _lease_end(settings: Settings, parts: Sequence[LiveJob], found: Found | None) -> str | None:
+    """See `end_when_told`; None where that says nothing, and of several parts."""
+    if len(parts) == 1 and parts[0].row.state.is_terminal:
+        row = parts[0].row
+        return end_when_told(settings, row.slurm_id, row.submit_time) or None
+    if not parts and found is not None and found.jobs and found.jobs[0].attempts:
+        past = found.jobs[0]
+        return end_when_told(settings, past.key.slurm_id, past.attempts[-1].submit_time) or None
+    return None
 
 
 def _told(settings: Settings, parts: Sequence[LiveJob], found: Found | None) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Ahead:
 
 def _hides_jobs(live: LiveJob) -> bool:
     """Whether others' jobs are hidden from the caller, so that nothing can be said of them."""
-    if "jobs" not in live.cluster.config.get("PrivateData").split(","):
+    if not live.cluster.config.hides("jobs"):
         return False
     own = own_name()
     return own != "root" and {row.user for row in live.cluster.rows} <= {own}

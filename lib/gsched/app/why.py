@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.app.analysis import Analysis, analyse
 from gsched.app.ended import ended_words, known_past
 from gsched.app.expected import Expected
 from gsched.app.job import LiveJob, find_parts
+from gsched.app.lease_ends import end_when_told
 from gsched.app.waiting import WhyLine, ahead_of, lease_lines, next_to_end, waiting_lines
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
@@ -98,12 +99,23 @@ def explain_job(settings: Settings, job: str) -> Why:
     if not parts:
         past = known_past(settings, job)
         lines = [WhyLine("", words) for words in ended_words(past)]
+        if len(past) == 1:
+            lines += _end_of_lease(settings, past[0].key.slurm_id, past[0].attempts[-1].submit_time)
         verdict = "ended" if all(one.attempts[-1].state.is_terminal for one in past) else "unknown"
         return Why(past[0].key.slurm_id if len(past) == 1 else job, verdict, tuple(lines))
     waiting = [part for part in parts if part.row.state is JobState.PENDING]
     if len(parts) == 1:
-        return _one(parts[0])
+        one, row = _one(parts[0]), parts[0].row
+        if row.state.is_terminal:
+            told = _end_of_lease(settings, row.slurm_id, row.submit_time)
+            return replace(one, lines=(*one.lines, *told))
+        return one
     return _several(job, parts, waiting)
+
+
+def _end_of_lease(settings: Settings, job: str, attempt: int) -> list[WhyLine]:
+    words = end_when_told(settings, job, attempt)
+    return [WhyLine("lease", words)] if words else []
 
 
 def _one(live: LiveJob) -> Why:

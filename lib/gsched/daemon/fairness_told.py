@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsched.model.decision import JsonValue
+from gsched.slurm.records import SlurmConfig
 
-_HIDING = frozenset({"accounts", "jobs", "usage"})
+_HIDING = ("accounts", "jobs", "usage")
 """What PrivateData may name so that users are not told what others use."""
 
 
 def fairness_for_everybody(
-    told: Mapping[str, JsonValue], private_data: str
+    told: Mapping[str, JsonValue], config: SlurmConfig
 ) -> dict[str, JsonValue]:
     """The document, or ``{"private": True}`` where PrivateData of slurm.conf hides usage."""
-    words = (word.strip() for word in private_data.lower().split(","))
-    return dict(told) if _HIDING.isdisjoint(words) else {"private": True}
+    return {"private": True} if config.hides(*_HIDING) else dict(told)

@@ -134,13 +134,13 @@ class LiveLeases:
         """By one scancel or scontrol for this job."""
         if verb is Verb.SIGNAL:
             return self._client.signal(key.slurm_id, SAVE_SIGNAL).error
-        return self._client.requeue([key.slurm_id])[0].error
+        return self._client.requeue([key.slurm_id], unfinished_only=True)[0].error
 
 
 def tell(grant: LeaseGrant, move: Move) -> None:
     """Log what a lease has come to; of those that only begin, in detail logs."""
     level = logging.DEBUG if move.state in _QUIET else logging.INFO
-    if move.is_unsaved:
+    if move.is_unsaved or move.is_of_signal:
         level = logging.WARNING
     log.log(
         level,

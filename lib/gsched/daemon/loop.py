@@ -294,8 +294,7 @@ class DaemonLoop:
         driver = self.parts.runner.leases
         if driver is None:
             return {}
-        private = "jobs" in config.get("PrivateData").split(",")
-        return lease_documents(driver.standing, driver.unsaved, private=private)
+        return lease_documents(driver.standing, driver.unsaved, private=config.hides("jobs"))
 
     def run(self, after_round: Callable[[RoundResult], None]) -> None:
         """Rounds every `interval_s` seconds, or when one is asked for, until the wish to end.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from gsched.daemon.lease_facts import UNSAVED, LeaseFacts
+from gsched.daemon.lease_facts import OF_SIGNAL, UNSAVED, LeaseFacts
 from gsched.model.job import LeaseState
 
 
@@ -21,10 +21,11 @@ def lease_metrics(facts: LeaseFacts) -> Iterator[Metric]:
     yield standing
     passed = CounterMetricFamily(
         "gsched_lease_transitions",
-        "What leases have come to; unsaved: a job kept its GPUs, for it had not saved in time.",
+        "What leases have come to; unsaved: a job kept its GPUs, for it had not saved in time; "
+        "ended_when_told: a job ended when it was told to save.",
         labels=("state",),
     )
-    for name in (*(state.value for state in LeaseState), UNSAVED):
+    for name in (*(state.value for state in LeaseState), UNSAVED, OF_SIGNAL):
         passed.add_metric((name,), float(facts.transitions.get(name, 0)))
     yield passed
     if facts.length_s is not None:

@@ -2,6 +2,7 @@
 
 Slurm gives free GPUs to the waiting job with the highest sum. A rank moves a job within the range,
 which fair-share, age or QOS may outweigh: then another job would have what was taken for this one.
+So would a job of another partition over the same nodes, where it comes first, see ``gpu_lines``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from gsched.daemon.ces_wanted import READY
+from gsched.daemon.gpu_lines import GpuLines, highest
 from gsched.daemon.job_book import Seen
 from gsched.daemon.site_factor import SiteFactorScale
 from gsched.daemon.site_factor_lift import compared, highest_sums, lifted_value
@@ -30,9 +33,11 @@ def to_front(
     starving: BoolColumn,
     whom: Collection[JobKey],
     scale: SiteFactorScale,
+    lines: GpuLines,
 ) -> tuple[Targets, tuple[JobKey, ...]]:
-    """`found` with the ranked ones of `whom` above every waiting job of a common partition that
-    does not starve, as far as ``scale.highest`` reaches; and who had to be moved for that.
+    """`found` with the ranked ones of `whom` above every waiting job that may get the same GPUs by
+    its sum and does not starve, as far as ``scale.highest`` reaches; and who had to be moved for
+    that.
 
     What a job has stands while that is enough.
     """
@@ -47,7 +52,7 @@ def to_front(
         if shown is None:
             continue
         bare = shown.total - shown.site_factor
-        needed = max(rest.get(p, 0) for p in seen.row.partitions) + 1 - bare
+        needed = highest(rest, lines.rivals(seen.row.partitions).equal) + 1 - bare
         wanted = int(found.target[place])
         value = lifted_value(int(found.current[place]), wanted, needed, 0, scale)
         if value > wanted:
@@ -57,16 +62,17 @@ def to_front(
 
 
 def behind(
-    jobs: Sequence[Seen], changes: Sequence[Change], whom: Collection[JobKey]
+    jobs: Sequence[Seen], changes: Sequence[Change], whom: Collection[JobKey], lines: GpuLines
 ) -> frozenset[JobKey]:
-    """Those of `whom` before whom Slurm would, after `changes`, still start another waiting job of
-    a common partition.
+    """Those of `whom` before whom Slurm would, after `changes`, still start another waiting job
+    that may get the same GPUs.
     """
     if not whom:
         return frozenset()
     after = {change.key: change.after for change in changes}
     sums: dict[JobKey, int] = {}
     rest: dict[str, int] = {}
+    ready: set[str] = set()  # partitions in which another job waits for GPUs and nothing else
     for seen in jobs:
         shown = compared(seen)
         if shown is None:
@@ -75,15 +81,19 @@ def behind(
         total = shown.total - shown.site_factor + value
         if seen.key in whom:
             sums[seen.key] = total
-        else:
-            for p in seen.row.partitions:
-                rest[p] = max(rest.get(p, 0), total)
-    return frozenset(
-        seen.key
-        for seen in jobs
-        if seen.key in whom
-        and sums.get(seen.key, 0) <= max(rest.get(p, 0) for p in seen.row.partitions)
-    )
+            continue
+        for p in seen.row.partitions:
+            rest[p] = max(rest.get(p, 0), total)
+        if seen.row.reason in READY and seen.row.num_gpus:
+            ready.update(seen.row.partitions)
+    found = []
+    for seen in jobs:
+        if seen.key in whom:
+            rivals = lines.rivals(seen.row.partitions)
+            is_first = sums.get(seen.key, 0) > highest(rest, rivals.equal)
+            if not is_first or not ready.isdisjoint(rivals.above):
+                found.append(seen.key)
+    return frozenset(found)
 
 
 def told_in_front(reason: Reason) -> Reason:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gsched.config.settings import DaemonSettings
 from gsched.daemon.age_repaid import NOTHING_OWED, Repayment, repay, told
 from gsched.daemon.bursts import DEFAULT_BF_INTERVAL_S, Bursts
+from gsched.daemon.gpu_lines import GpuLines
 from gsched.daemon.inversions import Inversions, InversionWatch
 from gsched.daemon.job_book import EpochLookup, JobBook, Seen
 from gsched.daemon.look import Look, Looker
@@ -187,7 +188,8 @@ class SlurmBackend:
         found, repaid = repay(found, jobs, owed, self.scale)
         whom = self._beneficiaries(decision)
         starving = starving_places(ranks, decision.reasons)
-        found, moved = to_front(found, ranks, jobs, back, starving, whom, self.scale)
+        lines = GpuLines(state.nodes if whom else (), state.partitions)
+        found, moved = to_front(found, ranks, jobs, back, starving, whom, self.scale, lines)
         found, short = lift(found, ranks, decision.reasons, jobs, back, self.scale)
         self._inversions.ranked(jobs, found)
         reasons = {key: _out_of_reach(decision.reasons[key]) for key in short}
@@ -204,13 +206,13 @@ class SlurmBackend:
         reasons |= {key: told_in_front(reasons.get(key, decision.reasons[key])) for key in moved}
         if not self._bursts.may_write(self._looked_at):
             changes, left = (), len(changes) + left
-        self.behind = behind(jobs, changes, whom)
+        self.behind = behind(jobs, changes, whom, lines)
         return Plan(changes, left, reasons)
 
     def _beneficiaries(self, decision: Decision) -> frozenset[JobKey]:
         """The waiting jobs for which GPUs are being freed, or are to be from now on."""
-        named = self.freed_for()
-        whom = {seen.key for seen in self._book.jobs.values() if seen.key.slurm_id in named}
+        named, jobs = self.freed_for(), self._book.jobs.values()
+        whom = {seen.key for seen in jobs if seen.key.slurm_id in named} if named else set()
         revokes = (action for action in decision.actions if isinstance(action, Revoke))
         return frozenset(whom | {a.beneficiary for a in revokes if a.beneficiary is not None})
 

@@ -159,7 +159,7 @@ def describe(
     `before` is that of the round before: where neither jobs nor order nor requests nor `forecast`
     have changed, what it says of them is said again.
     """
-    private = "jobs" in config.get("PrivateData").split(",")
+    private = config.hides("jobs")
     head: dict[str, JsonValue] = {
         "version": VERSION,
         "cluster": result.info.cluster,
@@ -176,7 +176,7 @@ def describe(
         "query_address": news.query_address,
         "query_problem": news.query_problem,
         "ces": ces_for_everybody(news.ces),
-        "fairness": fairness_for_everybody(news.fairness, config.get("PrivateData")),
+        "fairness": fairness_for_everybody(news.fairness, config),
     }
     basis = _Basis(
         result.state.jobs, result.decision, requests.edition, forecast.number, news.leases

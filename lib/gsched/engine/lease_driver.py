@@ -26,7 +26,7 @@ from gsched.engine.leases import (
 )
 from gsched.engine.ports import Clock
 from gsched.engine.validate import Problem
-from gsched.model.accounts import LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseGrant, LeaseRevoke, Told
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Decision, Grant, Renew, Revoke
 from gsched.model.job import JobKey, JobState, Lease, LeaseState
@@ -92,7 +92,7 @@ class LeaseDriver:
             standing = self._settled(standing, state)
         self.standing = standing
         self.unsaved = {key: told for key, told in self.unsaved.items() if key in state.jobs}
-        held = {g.key: g.lease for g in standing if g.lease.state is not LeaseState.REQUEUED}
+        held = {g.key: _shown(g) for g in standing if g.lease.state is not LeaseState.REQUEUED}
         if not held:
             return state
         views = [replace(v, lease=held[v.key]) if v.key in held else v for v in state.jobs.views]
@@ -131,7 +131,7 @@ class LeaseDriver:
         left = []
         for grant in standing:
             seen = _from(state, grant.key) or asked.get(grant.key)
-            after = self._write(grant, settled(grant, seen))
+            after = self._write(grant, settled(grant, seen, self._clock()))
             if not after.lease.state.is_over:
                 left.append(after)
         return left
@@ -139,7 +139,7 @@ class LeaseDriver:
     def _write(self, grant: LeaseGrant, moves: Iterable[Move]) -> LeaseGrant:
         for move in moves:
             at = self._clock()
-            self._store.move(grant.lease.lease_id, move.state, at, move.detail, move.told_step)
+            self._store.move(grant.lease.lease_id, move.state, at, move.detail, move.told)
             grant = moved(grant, move, at)
             if move.is_unsaved:
                 self.unsaved[grant.key] = Unsaved(grant.attempt, at, move.detail)
@@ -168,7 +168,7 @@ class LeaseDriver:
             if isinstance(step, Act) and step.verb is Verb.REQUEUE and self._is_behind(grant):
                 return  # the GPUs would be another's: it is put in front first
             if isinstance(step, Act):
-                step = self._act(grant, step, report.step if report else None)
+                step = self._act(grant, step, report.told if report else None)
             if step is None:
                 return
             grant = self._write(grant, [step])
@@ -177,22 +177,27 @@ class LeaseDriver:
         whom = grant.revoke.beneficiary if grant.revoke else ""
         return bool(whom) and self.port.is_behind(whom)
 
-    def _act(self, grant: LeaseGrant, act: Act, step: int | None) -> Move | None:
+    def _act(self, grant: LeaseGrant, act: Act, told: Told | None) -> Move | None:
         """Do it, look at what became of it, and write that down; the move that it is, if any.
 
-        `step` is the job's before.
+        `told` is what the job said before.
         """
         refusal = self.port.act(act.verb, grant.key)
         self._on_point(_POINT_OF_ACT[act.verb])
-        _, moves = self._look(grant)
+        answer = answered(act, refusal, told)
+        if answer is None or answer.state is not LeaseState.SIGNALLED:
+            _, moves = self._look(grant)
+        else:  # what became of it, it may have come to by being told
+            _, moves = self._look(moved(grant, answer, self._clock()))
+            moves = (answer, *moves) if moves else ()
         if moves:
             self._write(grant, moves)
             return None
-        return answered(act, refusal, step)
+        return answer
 
     def _look(self, grant: LeaseGrant) -> tuple[JobSeen | None, tuple[Move, ...]]:
         seen = self.port.observe([grant.key]).get(grant.key)
-        return seen, settled(grant, seen)
+        return seen, settled(grant, seen, self._clock())
 
     def _undo(self, grant: LeaseGrant, why: str) -> bool:
         """Take a revoke back unless it has come too far. Looks first: it may have come further."""
@@ -313,6 +318,15 @@ class LeaseDriver:
         self._tell(held, Move(LeaseState.ENDING))
         self._on_point(FaultPoint.LEASE_ENDING)
         return ""
+
+
+def _shown(grant: LeaseGrant) -> Lease:
+    """With for whom it is being revoked: a policy that picked others each round would have jobs
+    save for nothing.
+    """
+    if grant.revoke is None:
+        return grant.lease
+    return replace(grant.lease, beneficiary=grant.revoke.beneficiary)
 
 
 def _from(state: ClusterState, key: JobKey) -> JobSeen | None:

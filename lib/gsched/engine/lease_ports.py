@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from gsched.engine.leases import JobSeen, SaveReport, Verb
-from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseEvent, LeaseGrant, LeaseRevoke, Told
 from gsched.model.job import JobKey, JobView, LeaseState
 
 
@@ -35,11 +35,11 @@ class LeaseStore(Protocol):
         state: LeaseState,
         at: int,
         detail: str = "",
-        told_step: int | None = None,
+        told: Told | None = None,
     ) -> None:
         """Take a lease on to its next state; what is told again changes nothing.
 
-        `told_step`, unless None, is kept with it.
+        `told`, unless None, is kept with it.
         """
         ...
 

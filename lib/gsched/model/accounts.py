@@ -24,13 +24,25 @@ class LeaseRevoke:
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a job's heartbeat said right before it was told to save: so many steps were finished.
+
+    `run` and `seq` are those of the heartbeat: what it says later has the same `run` and a higher
+    `seq`.
+    """
+
+    step: int
+    run: str = ""
+    seq: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseGrant:
     """A lease with what it is for: one attempt of a job, and its GPUs.
 
     The attempt is told by its submit time and Slurm's count of `restarts`. `since` is when the
-    lease came to its present state (epoch), `revoke` is there from ENDING on. `told_step` is the
-    number of steps that the job had finished when it was told to save, by its own heartbeat; None:
-    it told none, or was not told.
+    lease came to its present state (epoch), `revoke` is there from ENDING on. `told` is what the
+    job's own heartbeat said when it was told to save; None: it said nothing, or was not told.
     """
 
     lease: Lease
@@ -40,7 +52,7 @@ class LeaseGrant:
     restarts: int = 0
     since: int = 0
     revoke: LeaseRevoke | None = None
-    told_step: int | None = None
+    told: Told | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class PartitionView:
 
     `state` is Slurm's own, in lower case: ``up``, ``down``, ``drain``, ``inactive``. Of `qos` come
     limits that stand before those of a job's own QOS. Jobs of `allow_accounts` alone (empty: of
-    all), and none of `deny_accounts`, may use it; likewise for the users' groups and the QOS.
+    all), and none of `deny_accounts`, may use it; likewise for the users' groups and the QOS. Where
+    partitions share nodes, jobs in the one of a higher `tier` start first, whatever their priority.
     """
 
     name: str
@@ -66,6 +67,7 @@ class PartitionView:
     allow_groups: tuple[str, ...] = ()
     allow_qos: tuple[str, ...] = ()
     deny_qos: tuple[str, ...] = ()
+    tier: int = 1
 
 
 @dataclass(frozen=True, slots=True)

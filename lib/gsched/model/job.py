@@ -276,12 +276,17 @@ _LEASE_WAYS: dict[LeaseState, frozenset[LeaseState]] = {
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A fixed-length grant of GPUs that is renewed or revoked when it ends."""
+    """A fixed-length grant of GPUs that is renewed or revoked when it ends.
+
+    `beneficiary`: the job, as Slurm spells it, for which a revoke under way is to free them; in a
+    snapshot, and "" where there is none.
+    """
 
     lease_id: str
     state: LeaseState
     start_time: int
     length_s: int
+    beneficiary: str = ""
 
     @property
     def end_time(self) -> int:

@@ -2,6 +2,9 @@
 
 The simulator's compiled loop makes the same pass. GPUs are counted, nodes are not looked at: if the
 placement then refuses a job, it waits, and what was set aside for it stays so until the next pass.
+
+Live, giving way takes longer than a round. Who has been told to do so, and the waiting job for
+which it is, stay chosen until the GPUs are free or the revoke has come to nothing.
 """
 
 from __future__ import annotations
@@ -86,9 +89,20 @@ class Pass:
             return done
         running = self.jobs.running
         quota = free_gpus + sum(self.gpus(row) for row in rows if running[row])
+        under_way = self._under_way(rows, quota)
+        for row in under_way:
+            quota -= self.gpus(row)
+            walk.charge(row)
+            done.ordered.append(row)
+            done.begins.append(row)
+        going = {victim for victims in under_way.values() for victim in victims}
         leaving = []
         for row in walk:
+            if row in under_way:
+                continue
             done.ordered.append(row)
+            if row in going:
+                continue
             may = bool(running[row]) or (self.ready[row] and not walk.is_blocked(row))
             if may and self.gpus(row) <= quota:
                 quota -= self.gpus(row)
@@ -98,17 +112,41 @@ class Pass:
                 leaving.append(row)
             elif self.ready[row]:
                 walk.block(row)
-        done.leaves = self._room_for(done.begins, leaving, free_gpus)
+        done.leaves = self._room_for(done.begins, under_way, leaving, free_gpus)
         return done
 
-    def _room_for(
-        self, begins: list[int], leaving: list[int], free_gpus: int
-    ) -> list[tuple[int, int]]:
-        """Who leaves for whom: the last in the order for the first that lack room.
-
-        All are needed: what those who begin and stay leave free is less than any of them holds.
+    def _under_way(self, rows: list[int], quota: int) -> dict[int, list[int]]:
+        """The waiting jobs for which GPUs are being freed, as far as there are enough, with those
+        that give way for them.
         """
-        pairs = []
+        named: dict[str, list[int]] = {}
+        for row in rows:
+            lease = self.jobs.views[row].lease if self.jobs.running[row] else None
+            if lease is not None and lease.beneficiary:
+                named.setdefault(lease.beneficiary, []).append(row)
+        found: dict[int, list[int]] = {}
+        for row in rows if named else ():
+            victims = named.get(self.jobs.keys[row].slurm_id) if self.ready[row] else None
+            if victims and self.gpus(row) <= quota:
+                found[row] = victims
+                quota -= self.gpus(row)
+        return found
+
+    def _room_for(
+        self,
+        begins: list[int],
+        under_way: dict[int, list[int]],
+        leaving: list[int],
+        free_gpus: int,
+    ) -> list[tuple[int, int]]:
+        """Who leaves for whom: those that are about to; then the last in the order for the first
+        that lack room.
+
+        All of these are needed: what those who begin and stay leave free is less than any of them
+        holds.
+        """
+        pairs = [(victim, row) for row, victims in under_way.items() for victim in victims]
+        free_gpus += sum(self.gpus(victim) for victim, _ in pairs)
         for row in begins:
             while leaving and free_gpus < self.gpus(row):
                 victim = leaving.pop()
@@ -150,10 +188,10 @@ class _Walk:
             by_tenant.setdefault(int(of.jobs.tenant[row]), []).append(row)
         self._jobs = {tenant: iter(mine) for tenant, mine in by_tenant.items()}
         self._heap: list[tuple[float, int, int, int]] = []
-        for tenant in by_tenant:
-            self._await(tenant)
 
     def __iter__(self) -> Iterator[int]:
+        for tenant in self._jobs:
+            self._await(tenant)
         while self._heap:
             _, _, row, tenant = heapq.heappop(self._heap)
             yield row

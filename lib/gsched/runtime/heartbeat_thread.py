@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 
 from gsched.errors import DataError
 from gsched.runtime.pace import Pace, Sample
-from gsched.telemetry.heartbeat_file import HeartbeatRecord
+from gsched.telemetry.heartbeat_file import ALIVE_INTERVAL_S, HeartbeatRecord
 from gsched.telemetry.heartbeat_writer import HeartbeatFile
 from gsched.telemetry.loss_curve import Attempt, LossCurve
 
 INTERVAL_S = 1.0
 OTHER_RANKS_INTERVAL_S = 10.0
 """Only rank 0 writes each second: a thousand ranks would be a load on a file server."""
-ALIVE_INTERVAL_S = 60.0
-"""Without any step the process still says so often that it lives."""
 
 _log = logging.getLogger("gsched.heartbeat")
 

@@ -30,9 +30,13 @@ def set_site_factors(once: Once, values: Sequence[tuple[str, int]]) -> tuple[Upd
     return _feed(once, ids, [_update_line(slurm_id, value) for slurm_id, value in values])
 
 
-def requeue(once: Once, slurm_ids: Sequence[str], *, hold: bool) -> tuple[UpdateOutcome, ...]:
+def requeue(
+    once: Once, slurm_ids: Sequence[str], *, hold: bool, unfinished_only: bool
+) -> tuple[UpdateOutcome, ...]:
     """See ``SlurmClient.requeue``."""
     verb = "requeuehold" if hold else "requeue"
+    if unfinished_only:
+        verb += " incomplete"  # scontrol(1)
     return _feed(once, slurm_ids, [f"{verb} {checked_id(i)}" for i in slurm_ids])
 
 

@@ -130,10 +130,13 @@ class SlurmClient(Protocol):
         """
         ...
 
-    def requeue(self, slurm_ids: Sequence[str], *, hold: bool = False) -> tuple[UpdateOutcome, ...]:
+    def requeue(
+        self, slurm_ids: Sequence[str], *, hold: bool = False, unfinished_only: bool = False
+    ) -> tuple[UpdateOutcome, ...]:
         """Requeue jobs (``7``, ``7_3``), to wait or to be held; outcomes in the same order.
 
-        An id of an array or a het job means all of its parts.
+        An id of an array or a het job means all of its parts. Slurm begins a job anew that has
+        ended, too: with `unfinished_only` it is left as it is, and nothing is said of it.
         """
         ...
 
@@ -311,9 +314,12 @@ class CommandClient:
         """
         return actions.set_site_factors(self._patience.once, values)
 
-    def requeue(self, slurm_ids: Sequence[str], *, hold: bool = False) -> tuple[UpdateOutcome, ...]:
+    def requeue(
+        self, slurm_ids: Sequence[str], *, hold: bool = False, unfinished_only: bool = False
+    ) -> tuple[UpdateOutcome, ...]:
         """See SlurmClient. One scontrol for all; raises as `set_site_factors` does."""
-        return actions.requeue(self._patience.once, slurm_ids, hold=hold)
+        once = self._patience.once
+        return actions.requeue(once, slurm_ids, hold=hold, unfinished_only=unfinished_only)
 
     def signal(self, slurm_id: str, name: str) -> UpdateOutcome:
         """See SlurmClient. One scancel, which waits while the job is between two states."""

@@ -168,6 +168,7 @@ def parse_partitions(text: str) -> tuple[PartitionView, ...]:
             allow_groups=_named(record.get("AllowGroups", "")),
             allow_qos=_named(record.get("AllowQos", "")),
             deny_qos=_named(record.get("DenyQos", "")),
+            tier=_tier(record.get("PriorityTier", "")),
         )
         for record in _records(text, "PartitionName")
     )
@@ -194,6 +195,11 @@ def _limit(seconds: int | None) -> int | None:
 
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
+
+
+def _tier(text: str) -> int:
+    number = _number(text)
+    return 1 if number is None else number  # slurm.conf(5): what it is unless set
 
 
 def parse_reservations(text: str) -> tuple[ReservationView, ...]:

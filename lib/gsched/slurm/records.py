@@ -258,6 +258,11 @@ class SlurmConfig:
         pairs = (item.partition("=") for item in self.get(key).split(",") if item.strip())
         return {name.strip(): value.strip() for name, _, value in pairs}
 
+    def hides(self, *what: str) -> bool:
+        """Whether PrivateData hides any of these kinds (``jobs``, ``usage``) from other users."""
+        hidden = {name.strip() for name in self.get("PrivateData").lower().split(",")}
+        return not hidden.isdisjoint(what)
+
     @property
     def cluster(self) -> str:
         """ClusterName."""

@@ -30,6 +30,9 @@ CURVE_OFFSET = 2 * RECORD_BYTES
 FILE_BYTES = CURVE_OFFSET + 2 * CURVE_BYTES
 """Size of rank 0's file; that of another rank ends at CURVE_OFFSET."""
 
+ALIVE_INTERVAL_S = 60.0
+"""So often a process that lives writes at least, also where it has nothing new to tell."""
+
 _KIND = b"gsched-heartbeat 1"
 
 

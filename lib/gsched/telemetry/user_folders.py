@@ -17,6 +17,12 @@ from gsched.errors import DataError
 
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _NO_SUCH = (FileNotFoundError, NotADirectoryError)
+_NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
+"""A link, a socket, a folder: what its owner has put there instead."""
+
+
+class UnreadableError(DataError):
+    """It is there, or may be, and cannot be read: what it holds is not known."""
 
 
 class UserFolders:
@@ -38,7 +44,8 @@ class UserFolders:
     def read(self, uid: int, name: str, size: int, offset: int, max_size: int) -> bytes | None:
         """`size` bytes of a file of the user `uid`; None where there is none, or only zeros.
 
-        Raises DataError for what is no such file, or larger than `max_size`.
+        Raises DataError for what is no such file, or larger than `max_size`; UnreadableError where
+        the file system fails.
         """
         return self._opened(uid, name, lambda fd, _: os.pread(fd, size, offset), max_size)
 
@@ -59,7 +66,8 @@ class UserFolders:
         except _NO_SUCH:
             return None
         except OSError as e:
-            raise DataError(f"{where}: {_words(e)}") from None
+            refusal = DataError if e.errno in _NO_FILE else UnreadableError
+            raise refusal(f"{where}: {_words(e)}") from None
         try:
             status = os.fstat(fd)
             if why := why_refused(status, uid, max_size):
@@ -67,7 +75,7 @@ class UserFolders:
             data = read(fd, status.st_size)
             return data if data.strip(b"\0") else None  # a file that has just been made
         except OSError as e:
-            raise DataError(f"{where}: {_words(e)}") from None
+            raise UnreadableError(f"{where}: {_words(e)}") from None
         finally:
             os.close(fd)
 

@@ -62,6 +62,8 @@ leases = table(
         doc="steps that the job had finished when it was told to save, by its heartbeat; NULL: it "
         "tells none, or was not told",
     ),
+    Column("told_run", String(128), doc="run of that heartbeat; NULL: none"),
+    Column("told_seq", BigInteger, doc="its number in that file; NULL: none"),
     Index("ix_leases_job", *SLOT, "epoch"),
     Index("ix_leases_start_time", "cluster_id", "start_time"),
     Index("ix_leases_state", "cluster_id", "state"),

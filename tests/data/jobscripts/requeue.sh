@@ -45,5 +45,9 @@ if "$gsched_python" -I -m gsched.launch --check; then
         -- /bin/bash -l "$gsched_dir/slurm_script" "$@"
 fi
 echo "gsched: error: $gsched_python cannot run gsched on $(uname -n): the script runs without it" >&2
+# its checkpoints are gsched's: whoever requeued it for another job's sake would lose its work
+timeout 60 scontrol update "jobid=$SLURM_JOB_ID" requeue=0 </dev/null >/dev/null 2>&1 &&
+    echo "gsched: warning: so it is not requeued, and gives no GPUs up" >&2 ||
+    echo "gsched: warning: it can still be requeued: scontrol update jobid=$SLURM_JOB_ID requeue=0" >&2
 trap - USR2  # a script that does not know USR1 shall not be ended by a notice
 exec /bin/bash -l "$gsched_dir/slurm_script" "$@"

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,16 +18,19 @@ from typing import Any
 
 import pytest
 from support.history import CLUSTER, attempt, batch, running
+from support.rounds import JOBS, backend_with, runner_for
 
 from gsched.app.daemon_fairness import ACTIVE_S, QUOTAS_INTERVAL_S, FairnessUpkeep
 from gsched.app.fairness.received import received_gpu_s
-from gsched.config.settings import FairnessSettings, Settings
+from gsched.app.fairness.site import site_facts
+from gsched.config.settings import DaemonSettings, FairnessSettings, Settings
 from gsched.engine.faults import FAIRNESS_POINTS, FaultPoint, no_faults
+from gsched.engine.memory_journal import MemoryJournal
 from gsched.errors import LostLeadershipError, TryAgainError
-from gsched.model.accounts import FairnessEntry, QuotaChange
+from gsched.model.accounts import FairnessEntry, QuotaChange, SiteQuotas
 from gsched.model.job import UNLIMITED_S
 from gsched.model.phases import NO_RULES
-from gsched.policy.registry import load
+from gsched.policy.registry import SiteFacts, load
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History, maintenance
 
@@ -121,13 +124,39 @@ def test_a_daemon_that_begins_again_notes_what_has_changed_meanwhile(site: Site)
     assert site.told == []  # its policy was made by these
 
 
-def test_a_clock_that_goes_back_asks_again_and_takes_back_what_was_to_come(site: Site) -> None:
+def test_quotas_noted_last_give_way_to_those_that_slurm_tells(site: Site) -> None:
+    """The daemon begins while Slurm does not answer: its policy goes by what was noted."""
+    noted = SiteQuotas({"lab1": 8.0}, 8.0, "settings", {"a100": 2.0})
+    site.history.fairness().note(CLUSTER, T0 - 5, noted)
+    site.settings = replace(site.settings, daemon=DaemonSettings(policy="ltgf"))
+    site.cluster.error = TryAgainError("slurmctld is away")
+    facts = site_facts(site.settings, site.cluster, site.history, CLUSTER)  # type: ignore[arg-type]
+    assert (facts.quotas, facts.gpu_weights) == (noted.gpus, noted.gpu_weights)
+    upkeep = site.begin()
+    upkeep.decides_by = facts
+    site.cluster.error = None
+    for n in range(2):
+        site.now = T0 + n * QUOTAS_INTERVAL_S
+        upkeep.note_quotas()
+    assert [quotas.gpus for quotas in site.told] == [QUOTAS]  # once
+    assert upkeep.decides_by == SiteFacts(QUOTAS, {})
+
+
+def test_quotas_by_which_the_policy_was_made_are_no_news(site: Site) -> None:
+    upkeep = site.begin()
+    upkeep.decides_by = SiteFacts(QUOTAS, {})
+    upkeep.note_quotas()
+    assert site.told == []
+
+
+def test_a_clock_that_goes_back_asks_again(site: Site) -> None:
     upkeep = site.begin()
     site.now = T0 + 9999
     upkeep.note_quotas()
     site.now = T0
     upkeep.note_quotas()
-    assert site.quotas() == [(T0, "lab1", 4.0), (T0, "lab2", 2.0)]
+    both = [("lab1", 4.0), ("lab2", 2.0)]
+    assert site.quotas() == [(at, *one) for at in (T0, T0 + 9999) for one in both]
 
 
 def test_where_nobody_names_quotas_those_who_asked_lately_have_equal_ones(site: Site) -> None:
@@ -235,12 +264,55 @@ def test_a_policy_begins_with_what_the_history_tells(site: Site) -> None:
         "received_as_of": now,
         "entitled": {"1@5": [1]},
     }
-    assert upkeep.seed(policy, told, now, lambda: next(asked)) is told  # once
+    kept = {**seeded, "as_of": now + 30}
+    assert upkeep.seed(policy, kept, now, lambda: next(asked)) is kept  # once
+    assert upkeep.seed(policy, told, now, lambda: next(asked)) is told  # it was kept, whatever came
     faster = load("ltgf", half_life_s=86400.0)
     seeded = upkeep.seed(faster, told, now, lambda: True)
     assert seeded["received_gpu_s"]["lab1"] == pytest.approx(7200 / 2**7, rel=0.02)
     fifo = load("fifo")
     assert upkeep.seed(fifo, {"a": 1}, now, lambda: True) == {"a": 1}
+
+
+def test_a_round_that_fails_before_its_memory_is_kept_does_not_lose_the_past(site: Site) -> None:
+    """slurmctld goes away in the midst, or the journal is locked."""
+    held = attempt(1, T0, start_time=T0, end_time=T0 + 3600)
+    site.history.ingest(batch(held), source_key=None)
+    upkeep, policy = site.begin(), load("ltgf")
+    for memory in ({}, {"version": 1, "as_of": T0, "received_gpu_s": {"lab1": 0.0}}):
+        upkeep = site.begin()
+        for _ in range(3):
+            told: Any = upkeep.seed(policy, dict(memory), T0 + 3600, lambda: True)
+            assert told["received_gpu_s"]["lab1"] == pytest.approx(7200, rel=0.01)
+    fifo, untold = load("fifo"), {"a": 1}
+    assert upkeep.seed(fifo, untold, T0, lambda: True) is untold
+    assert upkeep.seed(fifo, untold, T0, lambda: pytest.fail("asked again")) is untold
+
+
+def test_the_past_is_kept_by_the_first_round_that_ends(site: Site) -> None:
+    held = attempt(1, T0, start_time=T0, end_time=T0 + 3600)
+    site.history.ingest(batch(held), source_key=None)
+    upkeep, backend, journal = site.begin(), backend_with(JOBS), MemoryJournal()
+    runner = runner_for(
+        backend, JOBS, journal, policy=load("ltgf"),
+        seed=lambda policy, memory, _: upkeep.seed(policy, memory, T0 + 3600, lambda: True),
+    )  # fmt: skip
+    plan, answers = backend.plan, iter([False, True, True])
+
+    def planned(*of: Any) -> Any:
+        if not next(answers):
+            raise TryAgainError("slurmctld is away")
+        return plan(*of)
+
+    backend.plan = planned  # type: ignore[method-assign]
+    with pytest.raises(TryAgainError):
+        runner.run(acting=False)
+    assert journal.memory(backend.cluster, "ltgf") == {}
+    for _ in range(2):
+        runner.run(acting=False)
+        kept: Any = journal.memory(backend.cluster, "ltgf")
+        assert kept["received_gpu_s"]["lab1"] == pytest.approx(7200, rel=0.01)
+        assert "received_as_of" not in kept
 
 
 def test_a_history_that_cannot_be_read_leaves_the_memory_as_it_is(site: Site, caplog) -> None:

@@ -185,7 +185,8 @@ def test_what_leases_come_to_is_counted(leases: Leases) -> None:
     leases._tell(grant, Move(LeaseState.KEPT, "has not saved within 60 s", is_unsaved=True))
     leases._tell(grant, Move(LeaseState.KEPT, "left alone: opted-out"))
     leases._tell(grant, Move(LeaseState.GRANTED))
+    leases._tell(grant, Move(LeaseState.ENDED, "failed after it was told", is_of_signal=True))
     facts = leases.facts(policy)
     assert facts is not None
-    assert facts.transitions == {"unsaved": 1, "kept": 1, "granted": 1}
+    assert facts.transitions == {"unsaved": 1, "kept": 1, "granted": 1, "ended_when_told": 1}
     assert (facts.length_s, facts.hand_over_s, facts.standing) == (3620, 181, {})

@@ -166,6 +166,7 @@ def test_a_script_without_the_runtime_is_said_and_still_told(
     assert prepared.warnings == (
         f"nothing in {where} mentions gsched.runtime: the job is told to save, by USR1 120 s "
         "before its time limit and by SIGTERM, and has to do it by itself; "
+        "at USR1, which comes at the end of a lease of GPUs as well, it must not end; "
         "gsched-checkpointing(7) has the five lines that do",
     )
 

@@ -103,3 +103,27 @@ def test_the_audit_has_leases_that_were_to_end(settings: Settings) -> None:
     assert told["detail"] == "has not saved within 60 s"
     assert [e["state"] for e in told["transitions"]] == ["granted", "ending", "signalled", "kept"]
     assert audit_rows(settings, "8", 10) == []
+
+
+def test_a_job_that_ended_when_it_was_told_to_save_is_told_so(
+    settings: Settings, slurm: StandInSlurm
+) -> None:
+    History.create(settings.database_url)
+    key = JobKey("alpha", 9, epoch=1000)
+    detail = "failed after it was told to save: a script that does not trap USR1 dies of it"
+    with History.open(settings.database_url) as history:
+        leases = history.leases()
+        for number, attempt, how in ((1, 1000, detail), (2, 3000, "failed")):
+            lease = Lease(f"l{number}", LeaseState.GRANTED, 2000, 3600)
+            leases.grant(LeaseGrant(lease, key, attempt, 8, since=2000), 2000)
+            leases.revoke(f"l{number}", LeaseRevoke(f"r{number}", 60, 9000, "12"), 5600)
+            leases.move(f"l{number}", LeaseState.SIGNALLED, 5601)
+            leases.move(f"l{number}", LeaseState.ENDED, 5603, how)
+    slurm.rows = (row(9, state=JobState.FAILED, submit_time=1000, start_time=2000),)
+    assert line(settings, "lease").words == f"its lease of GPUs was over: it {detail}"
+    shown = dict(fact_rows(show_job(settings, "9")))
+    assert shown["lease"] == f"its lease of GPUs was over: it {detail}"
+    slurm.rows = (row(9, state=JobState.RUNNING, submit_time=1000, start_time=2000),)
+    assert not [x for x in explain_job(settings, "9").lines if x.what == "lease"]
+    slurm.rows = (row(9, state=JobState.FAILED, submit_time=3000, start_time=4000),)
+    assert not [x for x in explain_job(settings, "9").lines if x.what == "lease"]

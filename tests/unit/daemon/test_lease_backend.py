@@ -47,8 +47,10 @@ class Client:
         self.did.append(("signal", slurm_id, name))
         return UpdateOutcome(slurm_id, "")
 
-    def requeue(self, slurm_ids: Sequence[str]) -> tuple[UpdateOutcome, ...]:
-        self.did.append(("requeue", *slurm_ids))
+    def requeue(
+        self, slurm_ids: Sequence[str], *, unfinished_only: bool
+    ) -> tuple[UpdateOutcome, ...]:
+        self.did.append(("requeue", *slurm_ids, *["unfinished"] * unfinished_only))
         return tuple(UpdateOutcome(i, "no") for i in slurm_ids)
 
 
@@ -123,7 +125,7 @@ def test_acts_are_one_command_each_and_refusals_come_back() -> None:
     leases = live(client, asked())
     assert leases.act(Verb.SIGNAL, replace(KEY, array_task=3)) == ""
     assert leases.act(Verb.REQUEUE, KEY) == "no"
-    assert client.did == [("signal", "7_3", "USR1"), ("requeue", "7")]
+    assert client.did == [("signal", "7_3", "USR1"), ("requeue", "7", "unfinished")]
 
 
 def test_whose_heartbeat_it_is_says_the_captured_request() -> None:
@@ -182,8 +184,12 @@ def test_transitions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         tell(GRANT, Move(LeaseState.GRANTED))
         tell(GRANT, Move(LeaseState.SAVED, "its grace of 60 s is over"))
         tell(GRANT, Move(LeaseState.KEPT, "has not saved within 60 s", is_unsaved=True))
+        tell(GRANT, Move(LeaseState.ENDED, "failed"))
+        tell(GRANT, Move(LeaseState.ENDED, "failed after it was told", is_of_signal=True))
     assert caplog.messages == [
         "lease l1 of job 7: saved (its grace of 60 s is over)",
         "lease l1 of job 7: kept (has not saved within 60 s)",
+        "lease l1 of job 7: ended (failed)",
+        "lease l1 of job 7: ended (failed after it was told)",
     ]
-    assert [r.levelname for r in caplog.records] == ["INFO", "WARNING"]
+    assert [r.levelname for r in caplog.records] == ["INFO", "WARNING", "INFO", "WARNING"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.queue import node, partition
 from support.slurm_bench import SCALE, Bench
 
 from gsched.engine.ports import Plan
@@ -25,6 +28,16 @@ class Line:
         self.bench.client.others = {number: points for number, (points, _) in enumerate(jobs, 1)}
         self.bench.backend.freed_for = lambda: [str(number) for number in freed_for]
         self.starving: set[int] = set()
+
+    def partitions(self, tiers: Mapping[str, int], *nodes: tuple[int, tuple[str, ...]]) -> None:
+        """A cluster of these partitions; of each node its GPUs and partitions."""
+        views = [replace(node(f"n{i}", gpus), partitions=p) for i, (gpus, p) in enumerate(nodes)]
+        known = [partition(name, (), tier=tier) for name, tier in tiers.items()]
+        self.bench.client.nodes = lambda: tuple(views)  # type: ignore[method-assign]
+        self.bench.client.partitions = lambda: tuple(known)  # type: ignore[method-assign]
+
+    def change(self, number: int, **facts: Any) -> None:
+        self.bench.client.rows[number] = replace(self.bench.client.rows[number], **facts)
 
     def plan(self, *actions: Action, carry_out: bool = True) -> Plan:
         state = self.bench.snapshot()
@@ -87,6 +100,72 @@ def test_jobs_of_other_partitions_do_not_count() -> None:
     line.plan()
     assert line.bench.client.factors[1] == 900
     assert line.behind == set()
+
+
+SHARED = {"gpu": 1, "short": 1}
+
+
+def test_a_job_of_another_partition_over_the_same_nodes_is_outbid() -> None:
+    line = Line((0, 0.9), (900, 0.5))
+    line.partitions(SHARED, (8, ("gpu", "short")))
+    line.change(2, partitions=("short",))
+    line.plan()
+    assert line.sum(1) > line.sum(2)
+    assert line.behind == set()
+    line.bench.client.others[2] = 2000  # more than the range reaches
+    line.plan()
+    assert line.behind == {1}
+
+
+def test_partitions_share_a_node_with_gpus_or_do_not_count() -> None:
+    line = Line((0, 0.9), (900, 0.5))
+    beside = (8, ("gpu", "all")), (0, ("gpu", "short")), (8, ("short", "all"))
+    line.partitions(SHARED | {"all": 1}, *beside)
+    line.change(2, partitions=("short",))
+    line.plan()
+    assert line.bench.client.factors[1] == 900
+
+
+def test_a_higher_tier_goes_before_whatever_the_sums() -> None:
+    line = Line((0, 0.9), (0, -0.5))
+    line.partitions({"gpu": 1, "short": 2}, (8, ("gpu", "short")))
+    line.change(2, partitions=("short",))
+    line.plan()
+    assert line.sum(1) > line.sum(2)
+    assert line.behind == {1}
+    line.change(2, reason="QOSMaxGRESPerUser")  # a limit keeps it: it takes no GPUs
+    line.plan()
+    assert line.behind == set()
+
+
+def test_a_job_that_asks_for_no_gpus_takes_none_by_its_tier() -> None:
+    line = Line((0, 0.9), (0, -0.5))
+    line.partitions({"gpu": 1, "short": 2}, (8, ("gpu", "short")))
+    line.change(2, partitions=("short",), num_gpus=0)
+    line.plan()
+    assert line.behind == set()
+
+
+def test_a_lower_tier_does_not_count() -> None:
+    line = Line((0, 0.9), (3000, 0.5))
+    line.partitions({"gpu": 3, "short": 2}, (8, ("gpu", "short")))
+    line.change(2, partitions=("short",))
+    line.plan()
+    assert line.bench.client.factors[1] == 900
+    assert line.behind == set()
+
+
+@pytest.mark.parametrize("asked", [("gpu", "short"), ("short", "gpu")])
+def test_of_several_partitions_the_highest_tier_counts(asked: tuple[str, str]) -> None:
+    line = Line((0, 0.9), (100, 0.5))
+    line.partitions({"gpu": 1, "short": 2}, (8, ("gpu", "short")))
+    line.change(1, partitions=asked)
+    line.change(2, partitions=("short", "gpu"))
+    line.plan()
+    assert line.behind == set()
+    line.bench.client.others[2] = 3000
+    line.plan()
+    assert line.behind == {1}
 
 
 def test_what_was_not_written_yet_does_not_count() -> None:

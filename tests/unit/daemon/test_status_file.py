@@ -189,3 +189,11 @@ def test_how_accounts_stand_is_told_unless_the_cluster_hides_usage() -> None:
     for private, head in (("none", rounds.fairness), ("usage,users", {"private": True})):
         rounds.config = SlurmConfig({"PrivateData": private})
         assert rounds.round().head["fairness"] == head
+
+
+@pytest.mark.parametrize("private", ["jobs", "Jobs, usage", "usage, jobs"])
+def test_however_private_data_is_spelt_jobs_are_hidden(private: str) -> None:
+    rounds = Rounds()
+    rounds.config = SlurmConfig({"PrivateData": private})
+    head = rounds.round().head
+    assert (head["private"], head["fairness"]) == (True, {"private": True})

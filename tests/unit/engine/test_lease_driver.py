@@ -14,7 +14,7 @@ from support.toy_slurm import GPUS, WAIT_S, ToyJob, ToySlurm, node
 from gsched.engine.faults import LEASE_POINTS, FaultPoint
 from gsched.engine.lease_driver import MAX_GRACE_S, MAX_ID_CHARS, LeaseDriver
 from gsched.engine.lease_rules import FIRST_SAVE_S, HAND_OVERS_A_LEASE
-from gsched.engine.leases import SaveReport
+from gsched.engine.leases import NOT_READABLE, REQUEUE_WINDOW_S, Move, SaveReport
 from gsched.errors import TryAgainError
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Action, Decision, Grant, Rank, Renew, Revoke
@@ -131,6 +131,24 @@ def test_a_policy_sees_the_leases(leased: Setting) -> None:
     assert shown.lease.end_time == T0 + LENGTH_S
 
 
+def test_a_policy_sees_for_whom_a_revoke_is_under_way(leased: Setting) -> None:
+    other = leased.slurm.submit()
+    rank = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
+
+    def shown() -> str:
+        state = leased.driver.seen(leased.slurm.snapshot(), acting=True)
+        lease = state.jobs.view(leased.job.key).lease
+        return "no lease" if lease is None else lease.beneficiary
+
+    assert shown() == ""
+    revoke = leased.revoke(beneficiary=other.key)
+    assert leased.round(revoke, order=rank, edit=with_a_node) == []
+    assert leased.state is LeaseState.SIGNALLED
+    assert shown() == other.key.slurm_id
+    assert leased.round(leased.renew()) == []  # is taken back
+    assert shown() == ""
+
+
 def test_who_only_observes_writes_nothing_down(leased: Setting) -> None:
     leased.job.state = JobState.FAILED
     leased.driver.seen(leased.slurm.snapshot(), acting=False)
@@ -196,7 +214,9 @@ def test_a_job_that_reports_need_not_wait_for_its_grace(told: Setting) -> None:
 def test_a_job_that_has_not_saved_keeps_its_gpus_and_gets_another_lease(leased: Setting) -> None:
     leased.job.reports_saved = False
     leased.round(leased.revoke())
-    assert leased.store.standing("c")[0].told_step == 5
+    told = leased.store.standing("c")[0].told
+    assert told is not None
+    assert told.step == 5
     leased.slurm.now += 30
     leased.round()
     assert leased.state is LeaseState.KEPT
@@ -206,6 +226,82 @@ def test_a_job_that_has_not_saved_keeps_its_gpus_and_gets_another_lease(leased: 
     assert leased.store.save_times("c") == []
     assert leased.round(leased.grant("g2")) == []
     assert leased.states("g2") == [LeaseState.GRANTED]
+
+
+def test_what_a_job_said_before_it_was_told_does_not_say_that_it_has_saved(
+    leased: Setting,
+) -> None:
+    """Its heartbeat is an old one: nobody writes it any more."""
+    leased.job.reports_saved, leased.job.stopped = True, True
+    leased.round(leased.revoke())
+    leased.slurm.now += 29
+    leased.round()
+    assert (leased.state, leased.job.requeues) == (LeaseState.SIGNALLED, [])
+    leased.slurm.now += 1
+    leased.round()
+    assert leased.state is LeaseState.KEPT
+    last = leased.store.events("g")[-1]
+    assert last.detail == "has not saved within 30 s: its heartbeat says nothing new"
+    assert leased.job.requeues == []
+
+
+@pytest.mark.parametrize("report", [None, NOT_READABLE])
+def test_a_job_that_cannot_be_heard_any_more_keeps_its_gpus(
+    leased: Setting, report: SaveReport | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leased.job.reports_saved = False
+    leased.round(leased.revoke())
+    monkeypatch.setattr(leased.slurm, "report", lambda _: report)
+    leased.slurm.now += 30
+    leased.round()
+    assert (leased.state, leased.job.requeues) == (LeaseState.KEPT, [])
+    assert leased.driver.unsaved[leased.job.key].why.startswith("has not saved within 30 s: it")
+
+
+def test_what_was_saved_too_long_ago_is_not_requeued(leased: Setting) -> None:
+    """Whoever is to have the GPUs does not come first: meanwhile the job trains on."""
+    other = leased.slurm.submit()
+    first = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
+    leased.round(leased.revoke(beneficiary=other.key), order=first, edit=with_a_node)
+    leased.slurm.behind.add(other.key.slurm_id)
+    leased.slurm.now += 30
+    leased.round()
+    leased.slurm.now += REQUEUE_WINDOW_S
+    leased.round()
+    assert leased.state is LeaseState.SAVED
+    leased.slurm.now += 1
+    leased.slurm.behind.clear()
+    leased.round()
+    assert (leased.state, leased.job.requeues) == (LeaseState.LAPSED, [])
+    assert REQUEUE_WINDOW_S <= 120
+
+
+def test_a_job_that_ends_when_it_is_told_is_warned_of(told: Setting) -> None:
+    moves: list[Move] = []
+    told.driver._tell = lambda _grant, move: moves.append(move)
+    told.job.state = JobState.FAILED
+    told.round()
+    assert [(m.state, m.is_of_signal) for m in moves] == [(LeaseState.ENDED, True)]
+
+
+def test_a_job_that_dies_of_the_signal_at_once_is_warned_of(
+    leased: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves: list[Move] = []
+    leased.driver._tell = lambda _grant, move: moves.append(move)
+    act = leased.slurm.act
+
+    def deadly(*args: Any) -> str:
+        answer = act(*args)
+        leased.job.state = JobState.FAILED
+        return answer
+
+    monkeypatch.setattr(leased.slurm, "act", deadly)
+    leased.round(leased.revoke())
+    assert [(m.state, m.is_of_signal) for m in moves[-2:]] == [
+        (LeaseState.SIGNALLED, False),
+        (LeaseState.ENDED, True),
+    ]
 
 
 def test_what_slurm_does_by_itself_is_left_to_it(leased: Setting) -> None:
@@ -268,7 +364,9 @@ def test_what_was_done_is_asked_before_the_signal(
 
     monkeypatch.setattr(leased.slurm, "act", quick)
     leased.round(leased.revoke())
-    assert leased.store.standing("c")[0].told_step == 5
+    told = leased.store.standing("c")[0].told
+    assert told is not None
+    assert told.step == 5
 
 
 def test_a_job_that_writes_a_checkpoint_is_told_when_it_has_done_so(leased: Setting) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from gsched.engine.leases import (
     CLOCK_SLACK_S,
+    NOT_READABLE,
     REQUEUE_WINDOW_S,
     Act,
     JobSeen,
     Move,
-    NOT_READABLE,
     SaveReport,
     Verb,
     answered,
@@ -21,12 +21,13 @@ from gsched.engine.leases import (
     settled,
     undone,
 )
-from gsched.model.accounts import LeaseGrant, LeaseRevoke
+from gsched.model.accounts import LeaseGrant, LeaseRevoke, Told
 from gsched.model.job import JobKey, JobState, Lease, LeaseState
 
 SINCE, GRACE_S = 10_000, 60
 REVOKE = LeaseRevoke("r1", GRACE_S, SINCE + 300, "")
 PRESENT = JobSeen(1500, 2, JobState.RUNNING)
+TOLD = Told(1200, "run", 50)
 UNDER_WAY = [LeaseState.ENDING, LeaseState.SIGNALLED, LeaseState.SAVED]
 STANDING = [LeaseState.GRANTED, *UNDER_WAY, LeaseState.REQUEUED]
 
@@ -36,6 +37,11 @@ def lease(state: LeaseState) -> LeaseGrant:
         Lease("l1", state, 5000, 3600), JobKey("c", 7, epoch=1000), 1500, 8, 2, SINCE, REVOKE
     )
     return replace(grant, revoke=None) if state is LeaseState.GRANTED else grant
+
+
+def says(step: int | None, committed: int | None, *, is_writing: bool = False) -> SaveReport:
+    """What the job of TOLD has written since."""
+    return SaveReport(step, committed, is_writing, "run", 51)
 
 
 def after(state: LeaseState, seen: JobSeen | None) -> list[LeaseState]:
@@ -118,24 +124,28 @@ def test_grace_decides_of_a_job_that_tells_nothing() -> None:
 def test_a_job_has_saved_when_a_checkpoint_holds_what_was_done_when_it_was_told(
     committed: int,
 ) -> None:
-    told = replace(lease(LeaseState.SIGNALLED), told_step=1200)
-    step = carried_on(told, PRESENT, SaveReport(1300, committed), SINCE + 1)
+    told = replace(lease(LeaseState.SIGNALLED), told=TOLD)
+    step = carried_on(told, PRESENT, says(1300, committed), SINCE + 1)
     assert step == Move(LeaseState.SAVED, "the job says so")
 
 
 UNSAVED = {
-    SaveReport(1300, 1199): "step 1,199 of the 1,200 that were done is saved",
-    SaveReport(1300, None): "no step of the 1,200 that were done is saved",
-    SaveReport(1300, 1250, is_writing=True): (
+    says(1300, 1199): "step 1,199 of the 1,200 that were done is saved",
+    says(1300, None): "no step of the 1,200 that were done is saved",
+    says(1300, 1250, is_writing=True): (
         "step 1,250 of the 1,200 that were done is saved, and a checkpoint is being written"
     ),
+    SaveReport(1300, 1300, run="run", seq=50): "its heartbeat says nothing new",
+    SaveReport(1300, 1300, run="run", seq=49): "its heartbeat says nothing new",
+    SaveReport(1300, 1300, run="another", seq=51): "its heartbeat says nothing new",
     NOT_READABLE: "its heartbeat cannot be read",
+    None: "it tells nothing of its checkpoints any more",
 }
 
 
 @pytest.mark.parametrize("report", UNSAVED)
-def test_a_job_that_has_not_saved_in_time_keeps_its_gpus(report: SaveReport) -> None:
-    told = replace(lease(LeaseState.SIGNALLED), told_step=1200)
+def test_a_job_that_has_not_saved_in_time_keeps_its_gpus(report: SaveReport | None) -> None:
+    told = replace(lease(LeaseState.SIGNALLED), told=TOLD)
     assert carried_on(told, PRESENT, report, SINCE + GRACE_S - 1) is None
     step = carried_on(told, PRESENT, report, SINCE + GRACE_S)
     assert isinstance(step, Move)
@@ -160,7 +170,7 @@ def test_a_checkpoint_of_the_jobs_own_accord_is_not_disturbed() -> None:
     for report in (busy, NOT_READABLE):
         assert carried_on(ending, PRESENT, report, SINCE + 10) is None
         step = carried_on(ending, PRESENT, report, REVOKE.valid_until + 2)
-        why = "too late by 2 s: it was saving until then"
+        why = "too late by 2 s: " + (report.unheard or "it was saving until then")
         assert step == Move(LeaseState.LAPSED, why, is_unsaved=True)
     step = carried_on(ending, PRESENT, replace(busy, is_writing=False), SINCE + 10)
     assert step == Act("r1/signal", Verb.SIGNAL, REVOKE.valid_until)
@@ -184,6 +194,55 @@ def test_a_job_that_must_be_left_alone_keeps_its_gpus(state: LeaseState) -> None
     seen = replace(PRESENT, excluded="opted-out")
     step = carried_on(lease(state), seen, SaveReport(5, 5), SINCE + 1)
     assert step == Move(LeaseState.KEPT, "left alone: opted-out")
+
+
+def test_a_job_that_is_suspended_when_it_is_to_save_keeps_its_gpus() -> None:
+    told, suspended = lease(LeaseState.SIGNALLED), replace(PRESENT, state=JobState.SUSPENDED)
+    for now in (SINCE + 1, SINCE + GRACE_S, SINCE + GRACE_S + 100):
+        for grant in (told, replace(told, told=TOLD)):
+            step = carried_on(grant, suspended, None, now)
+            why = "has not saved: it was suspended when it was to"
+            assert step == Move(LeaseState.KEPT, why, is_unsaved=True)
+    grant = replace(told, told=TOLD)  # where it has, it is requeued when it runs again
+    step = carried_on(grant, suspended, says(1300, 1200), SINCE + 1)
+    assert step == Move(LeaseState.SAVED, "the job says so")
+    ending = replace(PRESENT, state=JobState.COMPLETING)
+    last = SINCE + GRACE_S + REQUEUE_WINDOW_S
+    assert carried_on(told, ending, None, last) is None
+    step = carried_on(told, ending, None, last + 2)
+    assert step == Move(LeaseState.LAPSED, "too late by 2 s")
+
+
+OF_SIGNAL = {
+    JobState.FAILED: "failed after it was told to save: a script that does not trap USR1 dies of "
+    "it",
+    JobState.COMPLETED: "completed after it was told to save: was it done, or does it end at USR1 "
+    "instead of training on?",
+}
+
+
+@pytest.mark.parametrize("state", [LeaseState.SIGNALLED, LeaseState.SAVED])
+def test_a_job_that_ends_when_it_is_to_save_is_told_of(state: LeaseState) -> None:
+    last = SINCE + GRACE_S + CLOCK_SLACK_S
+    for shown, words in OF_SIGNAL.items():
+        seen = replace(PRESENT, state=shown)
+        for now in (SINCE, last):
+            assert settled(lease(state), seen, now) == (
+                Move(LeaseState.ENDED, words, is_of_signal=True),
+            )
+        plain = (Move(LeaseState.ENDED, shown.value.lower()),)
+        assert settled(lease(state), seen, last + 1) == plain
+        assert settled(lease(state), seen) == plain
+        for other in {LeaseState.GRANTED, LeaseState.ENDING, LeaseState.REQUEUED}:
+            assert settled(lease(other), seen, SINCE) == plain
+    for shown in (JobState.TIMEOUT, JobState.NODE_FAIL, JobState.OUT_OF_MEMORY):
+        (move,) = settled(lease(state), replace(PRESENT, state=shown), SINCE)
+        assert not move.is_of_signal
+
+
+def test_what_a_job_says_is_kept_when_it_is_told() -> None:
+    assert says(1300, 1200).told == Told(1300, "run", 51)
+    assert NOT_READABLE.told is None
 
 
 def test_what_comes_too_late_is_not_done() -> None:
@@ -223,7 +282,7 @@ def test_a_revoke_can_be_taken_back_until_the_requeue() -> None:
 def test_answers() -> None:
     signal, requeue = (Act("x", verb, 0) for verb in (Verb.SIGNAL, Verb.REQUEUE))
     assert answered(signal, "") == Move(LeaseState.SIGNALLED)
-    assert answered(signal, "", 1200) == Move(LeaseState.SIGNALLED, told_step=1200)
+    assert answered(signal, "", TOLD) == Move(LeaseState.SIGNALLED, told=TOLD)
     assert answered(requeue, "") is None  # the job shows it
     assert answered(signal, "no") == Move(LeaseState.REFUSED, "signal: no")
     assert answered(requeue, "no") == Move(LeaseState.REFUSED, "requeue: no")
@@ -238,6 +297,6 @@ def test_the_ways_of_a_lease() -> None:
     before = {s for s in LeaseState if s.may_become(LeaseState.REGRANTED)}
     assert before == {LeaseState.REQUEUED}
     grant = moved(lease(LeaseState.ENDING), Move(LeaseState.SIGNALLED), 10_500)
-    assert (grant.lease.state, grant.since, grant.told_step) == (LeaseState.SIGNALLED, 10_500, None)
-    grant = moved(grant, Move(LeaseState.SIGNALLED, told_step=1200), 10_500)
-    assert moved(grant, Move(LeaseState.SAVED), 10_600).told_step == 1200
+    assert (grant.lease.state, grant.since, grant.told) == (LeaseState.SIGNALLED, 10_500, None)
+    grant = moved(grant, Move(LeaseState.SIGNALLED, told=TOLD), 10_500)
+    assert moved(grant, Move(LeaseState.SAVED), 10_600).told == TOLD

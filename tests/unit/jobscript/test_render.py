@@ -214,6 +214,27 @@ def test_a_notice_does_not_end_a_script_that_knows_no_signal(tmp_path):
     assert run(wrapped(trapping), tmp_path).stdout == b"told\n"
 
 
+@pytest.mark.parametrize("answer", [0, 1])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_without_gsched_on_the_node_a_job_gives_no_gpus_up(tmp_path, monkeypatch, shell, answer):
+    """Nothing saves its work then: Slurm is told that it must not be requeued."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    scontrol = tmp_path / "bin" / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\nexit {answer}\n')
+    scontrol.chmod(0o755)
+    script = "#!/bin/sh\necho runs\n"
+    done = run(b"SLURM_JOB_ID=48211\n" + wrapped(script, name="requeue"), tmp_path, shell=shell)
+    assert (tmp_path / "asked").read_text() == "update jobid=48211 requeue=0\n"
+    assert (done.returncode, done.stdout) == (0, b"runs\n")
+    warning = done.stderr.decode().splitlines()[-1]
+    expected = ("so it is not requeued", "it can still be requeued: scontrol update jobid=48211")
+    assert warning.startswith(f"gsched: warning: {expected[answer]}")
+    (tmp_path / "asked").unlink()
+    run(wrapped(script), tmp_path, shell=shell)  # without checkpoints nobody takes its GPUs
+    assert not (tmp_path / "asked").exists()
+
+
 def test_without_a_temporary_folder_the_usual_ones_are_tried(tmp_path, launcher):
     script = wrapped("#!/bin/sh\n", launcher)
     path = tmp_path / "script"

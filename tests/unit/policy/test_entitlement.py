@@ -136,6 +136,15 @@ def test_what_was_received_counts_as_what_was_held_last():
     assert entitled(memory)[1][3] == 2
 
 
+def test_on_a_node_of_two_types_a_job_has_the_one_that_it_asked_for_or_their_mean():
+    any_of_them, named = runs(waits(1, 4, "a")), runs(waits(2, 2, "b"))
+    request = replace(named.request, gpu_options=(GpuOption("a100", 2),))
+    state = cluster([any_of_them, replace(named, request=request)], gpu=8)
+    node = replace(state.nodes[0], gpus=(("a100", 2), ("k80", 6)))
+    memory = Ltgf(None, WORTH).decide(replace(state, nodes=(node,)), {}, NOW).memory
+    assert {job: told[3] for job, told in entitled(memory).items()} == {1: 1.25, 2: 2}
+
+
 @pytest.mark.parametrize("weight", [-1.0, float("inf")])
 def test_weights_that_are_none_are_refused(weight):
     with pytest.raises(ValueError, match="the weight of GPUs of type a100"):

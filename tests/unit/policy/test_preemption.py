@@ -111,9 +111,10 @@ def test_all_that_is_asked_passes_the_check_of_the_engine(name):
 
 
 class Site:
-    """A job that runs, a policy, and the leases' machine between them."""
+    """Jobs of 8 GPUs, a policy, and the leases' machine between them."""
 
-    def __init__(self):
+    def __init__(self, gpus=8):
+        self.gpus = gpus
         self.slurm = ToySlurm("c", T0)
         self.store = MemoryLeases()
         self.driver = LeaseDriver("c", self.store, self.slurm, self.slurm.clock)
@@ -126,8 +127,8 @@ class Site:
         views = [
             replace(v, wants=Wants(deadline=self.deadlines.get(v.key))) for v in state.jobs.views
         ]
-        in_use = any(v.holds_gpus for v in views)
-        nodes = (replace(node("gn01", 8), gpus_used=8 if in_use else 0),)
+        in_use = 8 * sum(v.holds_gpus for v in views)
+        nodes = (replace(node("gn01", self.gpus), gpus_used=in_use),)
         state = replace(state, jobs=JobTable.from_views(views), nodes=nodes, as_of=self.slurm.now)
         decision = self.policy.decide(state, {}, self.slurm.now)
         decision, problems = validate(decision, state, frozenset(Capability), self.slurm.now)
@@ -155,6 +156,30 @@ def test_live_the_job_with_the_earlier_deadline_gets_the_gpus():
     assert site.round() == []
     assert len(first.requeues) == 1
     assert (first.wronged, urgent.wronged) == ([], [])
+
+
+def test_live_others_are_not_told_while_one_is_about_to_give_way():
+    site = Site(gpus=16)
+    first, second = site.slurm.submit(), site.slurm.submit()
+    first.state = second.state = JobState.RUNNING
+    site.deadlines[first.key] = T0 + 5000
+    assert site.round() == []
+    urgent = site.slurm.submit()
+    site.deadlines[urgent.key] = T0 + 99
+    site.slurm.now += 3600
+    assert site.round() == []
+    assert (len(first.signals), len(second.signals)) == (0, 1)
+    site.deadlines[second.key] = T0 + 100  # now the first would be the last of the order
+    more_urgent = site.slurm.submit()
+    site.deadlines[more_urgent.key] = T0 + 1
+    site.slurm.now += 30
+    assert site.round() == []  # who comes first now gets room of its own
+    told = {g.key: g.revoke.beneficiary for g in site.store.standing("c")}
+    assert told == {first.key: more_urgent.key.slurm_id, second.key: urgent.key.slurm_id}
+    site.slurm.now += 31
+    assert site.round() == []
+    assert (len(second.signals), len(second.requeues)) == (1, 1)
+    assert (len(first.signals), len(first.requeues)) == (1, 0)
 
 
 def test_live_a_revoke_is_taken_back_when_nobody_needs_the_gpus_any_more():

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.formed import NOW, cluster, runs, waits
 from support.jobs import T0
 
-from gsched.model.job import JobState
+from gsched.model.job import JobState, LeaseState
+from gsched.model.jobtable import JobTable
 from gsched.policy.order_form import Discipline, Misfit, OrderForm, TenantTerm, TenantUse
 from gsched.policy.pools import Pools
 from gsched.policy.turns import Pass, Turns
@@ -121,6 +122,47 @@ def test_a_pass_is_what_the_rules_say(state, band, kind, lease_s, misfit, preemp
         assert jobs.views[row].partitions == jobs.views[beneficiary].partitions
 
 
+def freeing(view, beneficiary):
+    """Told to give way for a job of this number."""
+    lease = replace(view.lease, state=LeaseState.SIGNALLED, beneficiary=str(beneficiary))
+    return replace(view, lease=lease)
+
+
+@settings(max_examples=300)
+@given(states(), st.sampled_from([0.0, 2.0]), st.dictionaries(st.integers(0, 9), st.integers(0, 9)))
+def test_what_is_under_way_goes_on_and_all_that_is_chosen_fits(state, lease_s, told):
+    views = [
+        freeing(v, told[v.key.job_id]) if v.lease and v.key.job_id in told else v
+        for v in state.jobs.views
+    ]
+    state = replace(state, jobs=JobTable.from_views(views))
+    jobs = state.jobs
+    tenants = TenantTerm(np.ones(len(jobs.tenants)))
+    form = OrderForm.static(
+        jobs.num_gpus.astype(float), Discipline(True, Misfit.SKIP, lease_s), tenants
+    )
+    turns = passed(form, state, np.zeros(len(jobs.tenants)), preempts=True)
+    assert sorted(turns.ordered) == list(range(len(jobs)))
+    row_of = {v.key.job_id: row for row, v in enumerate(views)}
+    leaving = [row for row, _ in turns.leaves]
+    assert len(set(leaving)) == len(leaving)
+    assert sorted([*turns.stays, *leaving]) == jobs.select(jobs.running).tolist()
+    for node in state.nodes:
+        here = [row for row, v in enumerate(views) if v.partitions == (node.name,)]
+        chosen = set(turns.begins + turns.stays).intersection(here)
+        assert sum(int(jobs.num_gpus[row]) for row in chosen) <= node.num_gpus
+        pairs = {
+            (row, row_of.get(int(views[row].lease.beneficiary), -1))
+            for row in here
+            if views[row].lease and views[row].lease.beneficiary
+        }
+        pairs = {(row, whom) for row, whom in pairs if whom in here and jobs.pending[whom]}
+        whom = {whom for _, whom in pairs}
+        if sum(int(jobs.num_gpus[row]) for row in whom) <= node.num_gpus:
+            assert pairs <= set(turns.leaves)
+            assert whom == set([row for row in turns.ordered if row in here][: len(whom)])
+
+
 def plain(state, misfit=Misfit.SKIP):
     """A pass by the number of GPUs, largest first, that preempts."""
     jobs = state.jobs
@@ -138,6 +180,54 @@ def test_the_last_leave_for_the_first_that_lack_room():
     turns = plain(cluster(jobs, gpu=13))
     assert (turns.begins, turns.stays) == ([0, 1], [5])
     assert turns.leaves == [(4, 0), (3, 0), (2, 1)]
+
+
+def test_another_does_not_give_way_while_one_is_about_to():
+    jobs = [waits(1, 4), runs(waits(2, 4), lease_end=T0), runs(waits(3, 4), lease_end=T0)]
+    assert plain(cluster(jobs, gpu=8)).leaves == [(2, 0)]
+    jobs[1] = freeing(jobs[1], 1)
+    turns = plain(cluster(jobs, gpu=8))
+    assert (turns.begins, turns.stays, turns.leaves) == ([0], [2], [(1, 0)])
+    jobs[0] = runs(jobs[0], node="gpu")  # it has its GPUs: nobody has to give way any more
+    turns = plain(cluster(jobs, gpu=12))
+    assert (turns.stays, turns.leaves) == ([0, 1, 2], [])
+
+
+def test_where_too_little_is_freed_others_give_way_too():
+    jobs = [
+        waits(1, 4),
+        freeing(runs(waits(2, 1), lease_end=T0), 1),
+        runs(waits(3, 3), lease_end=T0), runs(waits(4, 3), lease_end=T0),
+    ]  # fmt: skip
+    assert plain(cluster(jobs, gpu=7)).leaves == [(1, 0), (3, 0)]
+
+
+def test_who_is_larger_than_the_cluster_by_now_holds_nobody_back():
+    jobs = [waits(1, 9), freeing(runs(waits(2, 4), lease_end=T0), 1)]
+    turns = plain(cluster(jobs, gpu=8))
+    assert (turns.begins, turns.stays, turns.leaves) == ([], [1], [])
+
+
+def test_of_two_that_do_not_fit_together_any_more_one_stays_chosen():
+    jobs = [
+        waits(1, 5), waits(2, 5),
+        freeing(runs(waits(3, 4), lease_end=T0), 1), freeing(runs(waits(4, 4), lease_end=T0), 2),
+    ]  # fmt: skip
+    turns = plain(cluster(jobs, gpu=8))
+    assert (turns.begins, turns.stays, turns.leaves) == ([0], [], [(2, 0), (3, 0)])
+
+
+def test_the_tenant_for_which_gpus_are_being_freed_is_charged_for_them():
+    jobs = [
+        waits(1, 2, "a"), waits(2, 2, "a"), waits(3, 2, "b"),
+        freeing(runs(waits(4, 2, "c"), lease_end=T0), 1), runs(waits(5, 2, "c"), lease_end=T0),
+    ]  # fmt: skip
+    state = cluster(jobs, gpu=4)
+    discipline = Discipline(True, Misfit.SKIP, 900.0)
+    form = OrderForm.static(np.arange(5.0), discipline, TenantTerm(np.ones(3)))
+    turns = passed(form, state, np.array([0.0, 0.0, 1.0]), preempts=True)
+    assert turns.begins == [0, 2]
+    assert turns.leaves == [(3, 0), (4, 2)]
 
 
 def test_with_block_nobody_passes_the_first_that_does_not_fit_and_nobody_leaves_for_it():

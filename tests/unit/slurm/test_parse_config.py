@@ -135,6 +135,12 @@ def test_groups_and_qos_of_a_partition():
     assert told == [((), (), ()), (("g1", "g2"), ("high", "normal"), ()), ((), (), ("low",))]
 
 
+def test_the_tier_of_a_partition():
+    tiers = ("PriorityTier=0", "PriorityTier=65533", "PriorityTier=N/A", "X=1")
+    text = "\n".join(f"PartitionName=p {tier}" for tier in tiers)
+    assert [p.tier for p in parse_partitions(text)] == [0, 65533, 1, 1]
+
+
 def test_reservations(recorded):
     course, week = parse_reservations(recorded("reservations.txt"))
     assert (course.name, course.users, course.accounts) == ("course", ("root", "games"), ())
@@ -184,6 +190,16 @@ def test_errors_of_updates_by_job():
         "12": "Access/permission denied",
         "26": "Job has already finished",
     }
+
+
+@pytest.mark.parametrize("told", ["jobs,usage", "Jobs, usage", " usage ,JOBS"])
+def test_what_private_data_hides(told):
+    config = SlurmConfig({"PrivateData": told})
+    assert config.hides("jobs")
+    assert config.hides("accounts", "usage")
+    assert not config.hides("accounts", "job")
+    for nothing in ({}, {"PrivateData": "none"}, {"PrivateData": "(null)"}):
+        assert not SlurmConfig(nothing).hides("jobs", "usage", "reservations")
 
 
 def test_federation():

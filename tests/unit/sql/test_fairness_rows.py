@@ -12,7 +12,7 @@ from support.servers import each_engine
 from gsched.errors import LostLeadershipError
 from gsched.model.accounts import FairnessEntry, QuotaChange, SiteQuotas, WeightChange
 from gsched.model.gpu_use import NOT_TOLD, GpuUse
-from gsched.model.history import Tres
+from gsched.model.history import Batch, Tres
 from gsched.model.job import UNLIMITED_S, JobState
 from gsched_sql import maintenance
 from gsched_sql.engine import open_engine
@@ -26,6 +26,22 @@ def noted(history, cluster: str = CLUSTER) -> list[tuple[int, str, float]]:
 
 def worths(history) -> list[tuple[int, str, float]]:
     return [(c.since_time, c.gpu_type, c.weight) for c in history.fairness().weights(CLUSTER)]
+
+
+@each_engine
+def test_until_when_slurmdbd_was_read_is_told(history, monkeypatch):
+    def read(source_key: str, cursor: str, now: float) -> int | None:
+        monkeypatch.setattr("gsched_sql.ingest.time.time", lambda: now)
+        history.ingest(Batch((), (), 0, cursor=cursor), source_key=source_key)
+        return history.fairness().told_until(CLUSTER)
+
+    assert history.fairness().told_until(CLUSTER) is None
+    assert read("sacct:other", "900", 900.0) is None
+    assert read(f"jobcomp:{CLUSTER}:/var/log/jobcomp", "{}", 910.0) is None
+    assert read(f"sacct:{CLUSTER}", "1000", 5000.0) == 1000
+    assert read("jobcomp:other:/var/log/jobcomp", "{}", 6000.0) == 1000
+    assert read(f"jobcomp:{CLUSTER}:/var/log/jobcomp", "{ }", 7000.0) is None  # what tells now
+    assert read(f"sacct:{CLUSTER}", "x", 7000.0) is None
 
 
 @each_engine
@@ -72,16 +88,15 @@ def test_at_the_same_moment_the_last_word_counts(history):
 
 
 @each_engine
-def test_what_a_clock_noted_that_was_ahead_goes_when_it_is_put_right(history):
-    fairness = history.fairness()
+def test_a_clock_that_was_ahead_or_is_behind_loses_nothing(history):
+    fairness, other = history.fairness(), replace(SITE, gpus={"lab1": 1.0})
     fairness.note(CLUSTER, 1000, SITE)
-    fairness.note(CLUSTER, 9000, replace(SITE, gpus={"lab1": 1.0}))
-    fairness.note("beta", 9000, SITE)
-    assert fairness.note(CLUSTER, 2000, SITE)
-    assert noted(history) == [(1000, "lab1", 6.0), (1000, "lab2", 1 / 3)]
-    assert len(noted(history, "beta")) == 2
-    fairness.note(CLUSTER, 3000, replace(SITE, gpus={"lab1": 1.0}))
-    assert noted(history)[2:] == [(3000, "lab1", 1.0), (3000, "lab2", 0.0)]
+    fairness.note(CLUSTER, 9000, other)
+    assert not fairness.note(CLUSTER, 2000, SITE)  # so it was before
+    assert fairness.note(CLUSTER, 3000, replace(SITE, gpus={"lab1": 6.0, "lab2": 2.0}))
+    assert noted(history)[2:] == [(3000, "lab2", 2.0), (9000, "lab1", 1.0), (9000, "lab2", 0.0)]
+    assert fairness.note(CLUSTER, 9010, SITE)  # the time has come, and it is not so
+    assert noted(history)[5:] == [(9010, "lab1", 6.0), (9010, "lab2", 1 / 3)]
 
 
 def hour(number: int, tenant: str = "lab1", received: float = 1.5, cluster: str = CLUSTER):

@@ -25,8 +25,9 @@ def audit(job: str | None, limit: int, as_json: bool) -> None:
     """Show what was decided and done, why, and what Slurm confirmed; the newest first.
 
     What users asked for is among it, as it was captured from their jobs' comments (channel
-    `request`), and so are leases that were to end, with what came of each (channel `lease`). Slurm's operators who cannot open the database get it from the daemon on this host,
-    1,000 rows at most.
+    `request`), and so are leases that were to end, with what came of each (channel `lease`).
+    Slurm's operators who cannot open the database get it from the daemon on this host, 1,000 rows
+    at most.
 
     \b
     Example:

@@ -26,7 +26,7 @@ def check_query(walk: Walk) -> Iterator[Finding]:
         cluster = client.ask(timeout_s=walk.left_s).get("cluster")
         found = f"the daemon of {cluster} answers at {settings.query_address}"
         yield Finding("ok", "query-socket", "query socket", found)
-    elif "jobs" in walk.config.get("PrivateData").split(","):
+    elif walk.config.hides("jobs"):
         yield Finding(
             "warn",
             "private-data",

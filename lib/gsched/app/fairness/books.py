@@ -46,8 +46,10 @@ class Known:
     the end of `assumed_ends` was not told: they count until their id's next attempt, or their time
     limit. Attempts of `unknown_gpus` and of `odd_times` (an end before the start) are left out.
     `pruned_before`: jobs that ended before that time (epoch) are gone. `quotas_since` is when the
-    first quotas were noted, None where none ever were. Without `of_all_users` the database shows
-    this login its own jobs alone.
+    first quotas were noted, None where none ever were. `gpu_weights` are the worths by which GPUs
+    count at the end of the window, 1 where not named; they changed at `weights_changed` (epochs in
+    the window), and what was before counts by those of then. Without `of_all_users` the database
+    shows this login its own jobs alone.
     """
 
     jobs: BookedJobs
@@ -58,6 +60,8 @@ class Known:
     pruned_before: int | None
     quotas_since: int | None
     quota_source: str
+    gpu_weights: Mapping[str, float]
+    weights_changed: tuple[int, ...]
     of_all_users: bool
 
 
@@ -97,6 +101,7 @@ def fairness_books(
         held=held,
         quotas=_quotas(changes, code),
     )
+    last, changed = _worths_told(worths, since, until)
     known = Known(
         jobs=jobs,
         open_attempts=attempts.num_open,
@@ -106,6 +111,8 @@ def fairness_books(
         pruned_before=use.pruned_before,
         quotas_since=first,
         quota_source=changes[-1].source if first is not None else quotas_if_none.source,
+        gpu_weights=last,
+        weights_changed=changed,
         of_all_users=history.sees_all_rows(),
     )
     return books, known
@@ -252,6 +259,19 @@ def _spans(
         now |= {change.gpu_type: change.weight for change in changes if change.since_time == begin}
         found.append((float(begin), float(end), dict(now)))
     return [(-np.inf, *found[0][1:]), *found[1:]]
+
+
+def _worths_told(
+    spans: Sequence[tuple[float, float, Mapping[str, float]]], since: int, until: int
+) -> tuple[dict[str, float], tuple[int, ...]]:
+    """The worths other than 1 at the end of the window, and when in it they became others."""
+    named = [
+        (begin, {name: weight for name, weight in weights.items() if weight != 1.0})
+        for begin, _, weights in spans
+        if begin < until
+    ]
+    changed = [int(begin) for (_, before), (begin, now) in pairwise(named) if before != now]
+    return named[-1][1], tuple(begin for begin in changed if begin > since)
 
 
 def _quotas(changes: Sequence[QuotaChange], code: Mapping[str, int]) -> Quotas:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from gsched.app.fairness.books import fairness_books
+from gsched.fairness.fading import HOUR_S
 from gsched.fairness.hours import interval_sums
 from gsched.model.accounts import FairnessEntry, SiteQuotas
 from gsched.model.times import DAY_S
 from gsched_sql import History
-
-HOUR_S = 3600
 
 CLOSED_AGAIN_S = DAY_S
 """So much of what was closed is closed again."""

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from gsched.app.fairness.hours import HOUR_S
 from gsched.fairness.books import Books
+from gsched.fairness.fading import HOUR_S, faded_gpu_s
 from gsched.fairness.hours import IntervalSums
 from gsched.model.accounts import FairnessEntry
 from gsched.model.jobtable import FloatColumn
@@ -54,7 +54,5 @@ class OlderHours:
 
     def faded(self, at_s: float, half_life_s: float) -> FloatColumn:
         """GPU-seconds received by tenant, faded until `at_s` as if received in mid-hour."""
-        received = np.array([entry.received_gpu_s for entry in self._entries], dtype=np.float64)
-        age_s = at_s - self._begin_s - HOUR_S / 2
-        counted: FloatColumn = np.where(age_s > 0, received * 0.5 ** (age_s / half_life_s), 0.0)
+        counted = [faded_gpu_s(entry, at_s, half_life_s) for entry in self._entries]
         return np.bincount(self._tenant, counted, len(self.tenants)).astype(np.float64)

@@ -16,6 +16,7 @@ from gsched.app.fairness.quotas import SOURCE_WORDS
 from gsched.config.settings import Settings
 from gsched.daemon.status_file import read_status
 from gsched.errors import PermissionDeniedError, UnavailableError, UsageError
+from gsched.fairness.fading import HALF_LIVES, HOUR_S, faded_gpu_s
 from gsched.model.accounts import FairnessEntry
 from gsched.model.decision import JsonValue
 from gsched.model.times import DAY_S
@@ -24,11 +25,8 @@ from gsched.policy.tenant_use import HALF_LIFE
 if TYPE_CHECKING:
     from gsched_sql import History
 
-FADED_HALF_LIVES = 14
-"""The past is read for so many half-lives, as when a policy begins (``received``)."""
 TOLD_S = 7 * DAY_S
 """The time that is told."""
-_HOUR_S = 3600.0
 _FIGURES = (
     "received_gpu_hours", "entitled_gpu_hours", "due_gpu_hours", "demanded_gpu_hours",
     "borrowed_gpu_hours", "lent_gpu_hours", "owed_gpu_hours", "quota_gpus",
@@ -47,7 +45,7 @@ def standing_of(history: History, cluster: str, settings: Settings) -> dict[str,
     if until is None:
         return {}
     half_life_s = half_life_of(settings)
-    since = until - max(TOLD_S, round(FADED_HALF_LIVES * half_life_s))
+    since = until - max(TOLD_S, round(HALF_LIVES * half_life_s))
     newest = {change.tenant: change for change in ledger.quotas(cluster)}  # they come by time
     quotas = {name: change.gpus for name, change in newest.items() if change.gpus}
     source = max(newest.values(), key=lambda change: change.since_time, default=None)
@@ -76,13 +74,12 @@ def standing_document(
     faded: dict[str, float] = dict.fromkeys(quotas, 0.0)
     told: dict[str, dict[str, float]] = {name: dict.fromkeys(_FIGURES[:5], 0.0) for name in quotas}
     for entry in entries:
-        age_s = until - entry.begin_time - entry.length_s / 2
-        received = entry.received_gpu_s * 0.5 ** (age_s / half_life_s)
+        received = faded_gpu_s(entry, until, half_life_s)
         faded[entry.tenant] = faded.get(entry.tenant, 0.0) + received
         if entry.begin_time >= since:
             sums = told.setdefault(entry.tenant, dict.fromkeys(_FIGURES[:5], 0.0))
             for name in _FIGURES[:5]:
-                sums[name] += getattr(entry, name.replace("_hours", "_s")) / _HOUR_S
+                sums[name] += getattr(entry, name.replace("_hours", "_s")) / HOUR_S
     whole, received = sum(quotas.values()), sum(faded.values())
     rows: list[dict[str, Any]] = []
     for name, sums in told.items():
@@ -95,7 +92,7 @@ def standing_document(
             "r": sums["received_gpu_hours"] / entitled if entitled > 0 else None,
             **sums,
             "lent_gpu_hours": max(0.0, sums["due_gpu_hours"] - kept),
-            "owed_gpu_hours": owed_s / _HOUR_S,
+            "owed_gpu_hours": owed_s / HOUR_S,
         }
         rows.append({"tenant": name, **figures})
     rows.sort(key=lambda row: (-row["owed_gpu_hours"], row["tenant"]))

@@ -7,15 +7,11 @@ in a million at a half-life of a week.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from gsched.app.fairness.books import fairness_books
+from gsched.fairness.fading import HALF_LIVES, faded_gpu_s
 from gsched.fairness.rule import faded_received
 from gsched.model.accounts import FairnessEntry, SiteQuotas
 from gsched_sql import History
-
-HALF_LIVES = 14.0
-"""What was received earlier counts less than 1/16,000: at a week, a minute of all GPUs."""
 
 NO_QUOTAS = SiteQuotas({}, 0.0, "equal")
 """What is received does not depend on quotas."""
@@ -34,10 +30,9 @@ def received_gpu_s(
     begin = max((entry.begin_time + entry.length_s for entry in entries), default=since)
     books, _ = fairness_books(history, cluster, begin, at, NO_QUOTAS, by_worth=by_worth)
     received = faded_received(books, at, half_life_s, since_s=begin)
-    found = Counter(dict(zip(books.tenants, received.tolist(), strict=True)))
+    found: dict[str, float] = dict(zip(books.tenants, received.tolist(), strict=True))
     for entry in entries:
-        age_s = at - (entry.begin_time + entry.length_s / 2)
-        found[entry.tenant] += entry.received_gpu_s * 0.5 ** (age_s / half_life_s)
+        found[entry.tenant] = found.get(entry.tenant, 0.0) + faded_gpu_s(entry, at, half_life_s)
     return {tenant: gpu_s for tenant, gpu_s in found.items() if gpu_s > 0}
 
 

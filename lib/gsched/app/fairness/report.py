@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gsched.app.fairness.books import BookedJobs, Known, fairness_books
-from gsched.app.fairness.hours import HOUR_S
 from gsched.app.fairness.older import OlderHours
-from gsched.app.fairness.public import FADED_HALF_LIVES, half_life_of
+from gsched.app.fairness.public import half_life_of
 from gsched.app.fairness.query import FairnessQuery
 from gsched.app.fairness.quotas import quotas_of
 from gsched.app.fairness.standing import (
@@ -26,6 +25,7 @@ from gsched.app.wiring import cluster_of, open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import PermissionDeniedError, UsageError
 from gsched.fairness.books import Books
+from gsched.fairness.fading import HALF_LIVES, HOUR_S
 from gsched.fairness.hours import IntervalSums, interval_sums
 from gsched.fairness.metric import LOSS_BELOW, MetricAccount, metric_account
 from gsched.fairness.rule import faded_owed, faded_received
@@ -74,7 +74,8 @@ class FairnessReport:
 
     `job_r` are the r of all jobs of the shown tenants that asked for GPUs in the window, rising.
     `course` goes with `tenants`. `policy` is the one of the settings; the rule's account is what
-    ltgf goes by. `known_since` is from when on the past was read.
+    ltgf goes by. `known_since` is from when on the past was read; where the history is told until
+    `told_until` only, and not until `asked_until`, the window ends there.
     """
 
     cluster: str
@@ -82,8 +83,9 @@ class FairnessReport:
     policy: str
     half_life_s: float
     known_since: int
+    asked_until: int
+    told_until: int | None
     known: Known
-    gpu_weights: Mapping[str, float]
     tenants: Sequence[TenantStanding]
     course: Course
     jobs: Sequence[JobStanding]
@@ -111,7 +113,7 @@ class FairnessReport:
             "half_life_s": self.half_life_s,
             "quota_source": known.quota_source,
             "quotas_since": known.quotas_since,
-            "gpu_weights": dict(self.gpu_weights),
+            "gpu_weights": dict(known.gpu_weights),
             "loss_below": LOSS_BELOW,
             "tenants": [one.document() for one in self.tenants],
             "jobs_counted": len(self.job_r),
@@ -132,11 +134,13 @@ class FairnessReport:
             },
             "known": {
                 "since": self.known_since,
+                "told_until": self.told_until,
                 "open_attempts": known.open_attempts,
                 "assumed_ends": known.assumed_ends,
                 "unknown_gpus": known.unknown_gpus,
                 "odd_times": known.odd_times,
                 "pruned_before": known.pruned_before,
+                "weights_changed": list(known.weights_changed),
             },
         }
 
@@ -149,26 +153,30 @@ def fairness_report(settings: Settings, query: FairnessQuery) -> FairnessReport:
     `quotas_of` raises.
     """
     half_life_s = half_life_of(settings)
-    begin = min(query.since, query.until - math.ceil(FADED_HALF_LIVES * half_life_s))
     with open_history(settings) as history:
         if not history.sees_all_rows():
             raise OwnJobsAloneError("the history database shows you your own jobs alone")
         cluster = cluster_of(settings, history)
+        told_until = history.fairness().told_until(cluster)
+        inside = _told(query, told_until)
+        begin = min(inside.since, inside.until - math.ceil(HALF_LIVES * half_life_s))
+        begin = max(0, begin)
         quotas = _quotas_if_none(settings, history, cluster)
-        books, known = fairness_books(history, cluster, max(0, begin), query.until, quotas)
-        older = _older(history, cluster, books, known, max(0, begin))
-    weights = settings.fairness.gpu_weights
-    return report_of(
-        books,
-        known,
-        older,
-        query,
-        cluster,
-        max(0, begin),
-        half_life_s,
-        settings.daemon.policy,
-        weights,
-    )
+        books, known = fairness_books(history, cluster, begin, inside.until, quotas)
+        older = _older(history, cluster, books, known, begin)
+    policy = settings.daemon.policy
+    report = report_of(books, known, older, inside, cluster, begin, half_life_s, policy)
+    return replace(report, asked_until=query.until, told_until=told_until)
+
+
+def _told(query: FairnessQuery, told_until: int | None) -> FairnessQuery:
+    """The query as far as all is told: a job that ended later would count as one that runs.
+
+    Where nothing of its time is told it stays as it is: slurmdbd may be being read just now.
+    """
+    if told_until is None or not query.since < told_until < query.until:
+        return query
+    return replace(query, until=told_until)
 
 
 def report_of(
@@ -180,7 +188,6 @@ def report_of(
     known_since: int,
     half_life_s: float,
     policy: str,
-    gpu_weights: Mapping[str, float],
 ) -> FairnessReport:
     """The report on these books, and on what is `older`. Raises UsageError as `fairness_report`."""
     books = replace(books, tenants=older.tenants)
@@ -202,8 +209,9 @@ def report_of(
         policy=policy,
         half_life_s=half_life_s,
         known_since=known_since,
+        asked_until=query.until,
+        told_until=None,
         known=known,
-        gpu_weights=gpu_weights,
         tenants=shown,
         course=_course(sums, edges, rows, query),
         jobs=_jobs(books, known.jobs, metric, chosen) if query.names_jobs else (),

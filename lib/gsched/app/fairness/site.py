@@ -20,11 +20,11 @@ def site_facts(
 ) -> SiteFacts:
     """What the policies in use take. Slurm is asked for quotas only where one of them wants them.
 
-    Where slurmdbd does not answer, those that the daemon noted last are taken. Raises what
-    `quotas_of` raises, and ConfigError for a policy that there is not.
+    Where slurmdbd does not answer, those that the daemon noted last are taken, with the worths by
+    which they are counted. Raises what `quotas_of` raises, and ConfigError for a policy that there
+    is not.
     """
-    daemon = settings.daemon
-    if "quotas" not in takes((daemon.policy, *daemon.policy_scope.values())):
+    if not takes_quotas(settings):
         return facts_by(settings, None)
     try:
         return facts_by(settings, quotas_of(settings, client))
@@ -33,7 +33,13 @@ def site_facts(
         if noted is None:
             raise
         log.warning("quotas are those that were noted last: %s", error.message)
-        return facts_by(settings, noted)
+        return SiteFacts(noted.gpus or None, noted.gpu_weights)
+
+
+def takes_quotas(settings: Settings) -> bool:
+    """Whether a policy in use goes by quotas. Raises ConfigError for one that there is not."""
+    daemon = settings.daemon
+    return "quotas" in takes((daemon.policy, *daemon.policy_scope.values()))
 
 
 def facts_by(settings: Settings, quotas: SiteQuotas | None) -> SiteFacts:
@@ -44,9 +50,11 @@ def facts_by(settings: Settings, quotas: SiteQuotas | None) -> SiteFacts:
 
 def noted_quotas(history: History, cluster: str) -> SiteQuotas | None:
     """The quotas that the daemon noted last; None where it never has."""
-    newest = {change.tenant: change for change in history.fairness().quotas(cluster)}
+    ledger = history.fairness()
+    newest = {change.tenant: change for change in ledger.quotas(cluster)}
     if not newest:
         return None
     source = max(newest.values(), key=lambda change: change.since_time).source
     gpus = {name: change.gpus for name, change in newest.items() if change.gpus}
-    return SiteQuotas({} if source == "equal" else gpus, sum(gpus.values()), source)
+    worths = {change.gpu_type: change.weight for change in ledger.weights(cluster)}
+    return SiteQuotas({} if source == "equal" else gpus, sum(gpus.values()), source, worths)

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from gsched.fairness.books import Books
+from gsched.fairness.fading import HOUR_S
 from gsched.fairness.hours import IntervalSums
 from gsched.fairness.metric import LOSS_BELOW, MetricAccount, TenantIntervals
 from gsched.model.jobtable import FloatColumn, IntColumn
-
-HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gsched.app.fairness.books import Known
 from gsched.app.fairness.cells import account, hours
-from gsched.app.fairness.public import FADED_HALF_LIVES
 from gsched.app.fairness.quotas import SOURCE_WORDS
 from gsched.app.fairness.report import FairnessReport
 from gsched.app.fairness.tables import shown_rows
 from gsched.explain.words import count, moment, percent, short_time
+from gsched.fairness.fading import HALF_LIVES
 from gsched.fairness.metric import LOSS_BELOW
 
 _RULE_POLICY = "ltgf"
+_TOLD_LATE_S = 300
+"""What is told no later than this lacks no more than a round of a daemon brings."""
 
 
 def report_lines(report: FairnessReport) -> Iterator[str]:
@@ -20,11 +23,28 @@ def report_lines(report: FairnessReport) -> Iterator[str]:
     query = report.query
     since, until = moment(query.since), moment(query.until)
     yield f"Cluster {report.cluster} from {since} to {until}."
+    yield from _late(report)
     yield from debts(report)
     yield from _loss(report)
     yield from _quotas(report)
     yield from _unknown(report)
     yield from _meaning(report)
+
+
+def _late(report: FairnessReport) -> Iterator[str]:
+    """That the history lacks the newest time."""
+    told_until = report.told_until
+    if told_until is None or report.asked_until - told_until <= _TOLD_LATE_S:
+        return
+    yield (
+        f"Nothing after {moment(told_until)} is known: nobody has read slurmdbd since then (is the "
+        "daemon running, and slurmdbd? `gsched db ingest` reads it now). "
+        + (
+            "So the time ends there."
+            if report.query.until == told_until
+            else "What has ended since then counts as if it still ran."
+        )
+    )
 
 
 def debts(report: FairnessReport) -> Iterator[str]:
@@ -60,13 +80,26 @@ def _quotas(report: FairnessReport) -> Iterator[str]:
         yield f"Quotas are as the daemon noted them since {since}; the newest by {source}."
         if known.quotas_since > report.query.since:
             yield "For the time before, those that were noted first are taken."
-    if report.gpu_weights:
-        worth = ", ".join(f"{kind} {value:g}" for kind, value in sorted(report.gpu_weights.items()))
-        yield f"GPUs count by their worth ([fairness.gpu_weights]: {worth}; others 1)."
+    yield from _worths(known)
     if report.policy != _RULE_POLICY:
         yield (
             f"The policy in the settings is {report.policy}, which does not go by these accounts."
         )
+
+
+def _worths(known: Known) -> Iterator[str]:
+    """By what GPUs count; nothing where each is worth 1 throughout."""
+    told = sorted(known.gpu_weights.items())
+    named = ", ".join(f"{kind or '(no type)'} {value:g}" for kind, value in told)
+    worth = f"{named}; others 1" if named else "all 1"
+    if known.weights_changed:
+        last = moment(known.weights_changed[-1])
+        yield (
+            f"GPUs count by their worth ([fairness.gpu_weights], since {last}: {worth}); what was "
+            "before, by those of then."
+        )
+    elif told:
+        yield f"GPUs count by their worth ([fairness.gpu_weights]: {worth})."
 
 
 def _unknown(report: FairnessReport) -> Iterator[str]:
@@ -101,7 +134,7 @@ def _meaning(report: FairnessReport) -> Iterator[str]:
     yield (
         "OWED: the quota's part of all GPU-time received by anybody, less what the account "
         f"received, where half counts after {half_life} (half_life_s of the policy), read for "
-        f"{FADED_HALF_LIVES} times as long. This is the rule: who is owed most comes first. DUE is "
+        f"{HALF_LIVES} times as long. This is the rule: who is owed most comes first. DUE is "
         "the quota over the time, BORROWED what was received beyond the quota, LENT what of the "
         "quota the account did not hold."
     )

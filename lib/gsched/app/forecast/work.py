@@ -63,7 +63,7 @@ class Seen:
     @property
     def hides_jobs(self) -> bool:
         """Whether users must not hear of each other's jobs."""
-        return "jobs" in self.config.get("PrivateData").split(",")
+        return self.config.hides("jobs")
 
 
 @dataclass(slots=True)

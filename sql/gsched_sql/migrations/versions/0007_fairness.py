@@ -37,6 +37,8 @@ def upgrade() -> None:
     entries = "fairness_entries"
     _add(entries, sa.Column("due_gpu_s", sa.Double(), server_default="0", nullable=False))
     _add("leases", sa.Column("told_step", sa.BigInteger()))
+    _add("leases", sa.Column("told_run", sa.String(128)))
+    _add("leases", sa.Column("told_seq", sa.BigInteger()))
     op.create_index(
         "ix_fairness_entries_begin_time", entries, ["cluster_id", "begin_time"], if_not_exists=True
     )

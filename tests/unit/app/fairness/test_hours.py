@@ -13,7 +13,8 @@ from support.history import CLUSTER, attempt, batch, pending, running
 from support.told_pasts import SITE, empty_history, epoch, note_quotas, records, told_pasts
 
 from gsched.app.fairness import hours
-from gsched.app.fairness.hours import HOUR_S, close_hours, hours_of
+from gsched.app.fairness.hours import close_hours, hours_of
+from gsched.fairness.fading import HOUR_S
 from gsched.model.accounts import FairnessEntry
 from gsched_sql import History, maintenance
 
@@ -115,7 +116,10 @@ def test_tasks_of_an_array_are_charged_for_their_whole_wait(history: History, mo
     assert after == [10.0, 3600.0, 3600.0, 7200.0, 7200.0, 3600.0]
 
 
-def test_a_clock_that_was_ahead_leaves_no_hours_that_are_still_to_come(history: History) -> None:
+def test_a_clock_that_was_ahead_leaves_no_hours_that_are_still_to_come(
+    history: History, monkeypatch
+) -> None:
+    monkeypatch.setattr(hours, "CLOSED_AGAIN_S", HOUR_S)
     told(history, running(1, AT, start_time=AT, time_limit_s=2**31 - 1))
     close(history, AT + 9 * HOUR_S)
     close(history, AT + 2 * HOUR_S)
@@ -152,6 +156,29 @@ def test_who_waits_without_a_quota_has_demanded(history: History) -> None:
     close(history, AT + HOUR_S)
     (mine,) = [e for e in kept(history) if e.tenant == "lab9"]
     assert (mine.demanded_gpu_s, mine.entitled_gpu_s, mine.due_gpu_s) == (7200.0, 0.0, 0.0)
+
+
+def test_a_clock_that_is_far_behind_takes_no_hour_that_cannot_be_made_again(
+    sqlite_template, tmp_path
+) -> None:
+    """As of a machine that wakes up in 1970."""
+    path = tmp_path / "history.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    url = f"sqlite:///{path}"
+    with History.open(url) as history:
+        history.fairness().note(CLUSTER, AT, QUOTAS)
+        told(history, attempt(1, AT, start_time=AT, end_time=AT + 5400))
+        told(history, attempt(2, AT + 9000, start_time=AT + 9000, end_time=AT + 12000))
+        close(history, AT + 4 * HOUR_S)
+        before = kept(history)
+        close(history, 7200)
+        close(history, AT + 4 * HOUR_S)
+        assert kept(history) == before
+        maintenance.prune(url, AT + 6000)
+        close(history, 7200)
+        assert kept(history) == before
+        close(history, AT + 5 * HOUR_S)
+        assert kept(history)[: len(before)] == before
 
 
 def test_hours_before_the_first_job_are_nobodys(history: History) -> None:

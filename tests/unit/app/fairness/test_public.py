@@ -24,6 +24,7 @@ from gsched.daemon.fairness_told import fairness_for_everybody
 from gsched.errors import PermissionDeniedError, UnavailableError, UsageError
 from gsched.model.accounts import FairnessEntry
 from gsched.model.jobid import parse_job_id
+from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
 QUERY = FairnessQuery(T0, UNTIL)
@@ -120,11 +121,12 @@ def test_more_than_everybody_is_told_is_refused(settings):
 
 def test_a_cluster_that_hides_usage_tells_nobody(settings):
     told = closed(settings)
-    assert fairness_for_everybody(told, "none") == told
-    assert fairness_for_everybody(told, "") == told
-    assert fairness_for_everybody(told, "nodes,reservations") == told
+    for private in ("none", "", "(null)", "nodes,reservations"):
+        assert fairness_for_everybody(told, SlurmConfig({"PrivateData": private})) == told
+    assert fairness_for_everybody(told, SlurmConfig({})) == told
     for private in ("usage", "jobs", "Accounts,nodes", "cloud, usage"):
-        assert fairness_for_everybody(told, private) == {"private": True}
+        config = SlurmConfig({"PrivateData": private})
+        assert fairness_for_everybody(told, config) == {"private": True}
     publish(settings, {"private": True})
     with pytest.raises(PermissionDeniedError, match="hides who uses what"):
         ask(settings, narrowed=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,21 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.fairness_past import HOUR_S, QUOTAS, T0, UNTIL, gpu_job, two_days
-from support.history import batch, pending
+from support.history import batch, pending, running
 
-from gsched.app.fairness import public, received
 from gsched.app.fairness import report as report_module
 from gsched.app.fairness.cells import hours
 from gsched.app.fairness.hours import close_hours
 from gsched.app.fairness.page import page
+from gsched.app.fairness.public import standing_of
 from gsched.app.fairness.query import FairnessQuery
+from gsched.app.fairness.received import received_gpu_s
 from gsched.app.fairness.report import OwnJobsAloneError, fairness_report
 from gsched.app.fairness.steps import MOST_STEPS, edges_of, step_of
 from gsched.app.fairness.tables import job_table, metric_table, rule_table, step_words
 from gsched.app.fairness.words import report_lines
 from gsched.config.settings import DaemonSettings, FairnessSettings, Settings
 from gsched.errors import ConfigError, UsageError
-from gsched.model.accounts import SiteQuotas
+from gsched.explain.words import moment
+from gsched.fairness.fading import HALF_LIVES, faded_gpu_s
+from gsched.model.accounts import FairnessEntry, SiteQuotas
+from gsched.model.history import Batch
+from gsched.model.job import UNLIMITED_S
 from gsched.model.jobid import parse_job_id
 from gsched.model.times import DAY_S
 from gsched_sql import History, maintenance
@@ -79,8 +85,88 @@ def test_the_rule_by_hand(past):
     assert sum(one.owed for one in told(past).tenants) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_past_is_read_for_as_long_as_when_a_policy_begins():
-    assert public.FADED_HALF_LIVES == received.HALF_LIVES
+def test_the_past_is_read_for_as_long_as_when_a_policy_begins(past):
+    half_life_s = 7 * DAY_S
+    report = told(past)
+    assert report.known_since == UNTIL - HALF_LIVES * half_life_s
+    with History.open(past.database_url) as history:
+        seed = received_gpu_s(history, "lab", UNTIL, half_life_s, by_worth=True)
+        close_hours(history, "lab", UNTIL, QUOTAS, None)
+        public = {one["tenant"]: one for one in standing_of(history, "lab", past)["tenants"]}
+    found, whole = by_name(report), sum(seed.values())
+    for name, quota in QUOTAS.gpus.items():
+        owed = (quota / 8 * whole - seed.get(name, 0.0)) / HOUR_S
+        assert found[name].owed == pytest.approx(owed)
+        assert public[name]["owed_gpu_hours"] == pytest.approx(owed, rel=1e-3)
+
+
+def test_an_hour_counts_as_received_in_its_middle():
+    entry = FairnessEntry("lab", "a", T0, HOUR_S, 7200.0, 0.0, 0.0, 0.0)
+    assert faded_gpu_s(entry, T0 + 1800 + DAY_S, DAY_S) == 3600.0
+    assert faded_gpu_s(entry, T0 + 1800 + DAY_S, math.inf) == 7200.0
+    assert faded_gpu_s(entry, T0, DAY_S) == 0.0  # it is still to come
+
+
+def test_what_ended_since_slurmdbd_was_read_is_not_known(past, monkeypatch):
+    """A job that was seen running counts until then, not until now."""
+    with History.open(past.database_url) as history:
+        one = {"cluster": "lab", "tenant": "idle", "num_gpus": 2, "allocated": ()}
+        seen = running(900, UNTIL - 7200, start_time=UNTIL - 7200, time_limit_s=UNLIMITED_S, **one)
+        history.ingest(batch(seen), source_key=None)
+        assert told(past, until=UNTIL + HOUR_S).told_until is None
+        history.ingest(Batch((), (), 0, cursor=str(UNTIL)), source_key="sacct:lab")
+        history.ingest(Batch((), (), 0, cursor="x"), source_key="sacct:other")
+    for until in (UNTIL + 301, UNTIL + 30 * DAY_S):
+        report = told(past, until=until)
+        assert by_name(report)["idle"].received == 4.0
+        document = report.document()
+        assert (document["until"], document["known"]["told_until"]) == (UNTIL, UNTIL)
+        assert f"Nothing after {moment(UNTIL)} is known" in "\n".join(report_lines(report))
+    for until in (UNTIL - 1800, UNTIL + 300):
+        report = told(past, until=until)
+        assert report.query.until == min(until, UNTIL)
+        assert "is known:" not in "\n".join(report_lines(report))
+    for since, end in (
+        (T0, "So the time ends there."),
+        (UNTIL, "What has ended since then counts as if it still ran."),
+    ):
+        lines = list(report_lines(told(past, since=since, until=UNTIL + HOUR_S)))
+        assert lines[1].endswith(end)
+    monkeypatch.setattr("gsched_sql.ingest.time.time", lambda: UNTIL + 60.0)
+    with History.open(past.database_url) as history:  # its jobs are told by jobcomp's file now
+        history.ingest(Batch((), (), 0, cursor="y"), source_key="jobcomp:lab:/jobcomp")
+    assert told(past, until=UNTIL + HOUR_S).query.until == UNTIL + HOUR_S
+
+
+def test_worths_are_those_by_which_gpus_count(past):
+    """Whatever this user's gsched.toml says of them."""
+    other = replace(past, fairness=FairnessSettings(gpu_weights={"a100": 9.0}))
+    alike = told(other)
+    assert alike.document()["gpu_weights"] == {"a100": 9.0}  # the daemon has noted none yet
+    with History.open(past.database_url) as history:
+        worths = {"": 2.0, "a100": 3.0, "k80": 1.0}
+        history.fairness().note("lab", T0, replace(QUOTAS, gpu_weights=worths))
+    report = told(other)
+    assert by_name(report)["lab2"].received == 2 * by_name(alike)["lab2"].received
+    document = report.document()
+    assert (document["gpu_weights"], document["known"]["weights_changed"]) == (
+        {"": 2.0, "a100": 3.0},
+        [],
+    )
+    lines = "\n".join(report_lines(report))
+    assert "([fairness.gpu_weights]: (no type) 2, a100 3; others 1)." in lines
+    with History.open(past.database_url) as history:
+        history.fairness().note("lab", T0 + 24 * HOUR_S, QUOTAS)
+    report = told(other)
+    assert by_name(report)["lab2"].received == 1.5 * by_name(alike)["lab2"].received
+    document = report.document()
+    assert (document["gpu_weights"], document["known"]["weights_changed"]) == (
+        {},
+        [T0 + 24 * HOUR_S],
+    )
+    lines = "\n".join(report_lines(report))
+    assert f"since {moment(T0 + 24 * HOUR_S)}: all 1); what was before, by those of then." in lines
+    assert told(other, until=T0 + 20 * HOUR_S).document()["gpu_weights"] == {"": 2.0, "a100": 3.0}
 
 
 def test_older_time_is_owed_less(past):
