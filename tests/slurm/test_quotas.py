@@ -43,6 +43,7 @@ def site() -> Iterator[Site]:
         for account in ("lab1", "lab2"):
             if account in accounts(made):
                 sacctmgr(made, "modify", "account", account, "set", "fairshare=3")
+        made.configure("daemon", policy='"ltgf"', leases="true")
         yield made
 
 
@@ -119,7 +120,6 @@ def test_the_daemon_follows_quotas_and_tells_how_accounts_stand(site: Site) -> N
         begin = hour - 3 * 3600
         one = attempt(900_001, begin, start_time=begin, end_time=hour - 3600, **past)
         history.ingest(batch(one), source_key=None)
-    site.configure("daemon", policy='"ltgf"', leases="true")
 
     def told(*words: str, user: str | None = None) -> dict[str, object]:
         return json.loads(site.ok("fairness", *words, "--json", user=user))
@@ -171,7 +171,6 @@ def test_a_daemon_that_began_without_slurmdbd_follows_it_once_it_answers(site: S
     with History.open(f"sqlite:///{site.state}/history.db") as history:
         noted = SiteQuotas({"lab1": 16.0}, 16.0, "shares")
         history.fairness().note(CLUSTER, int(time.time()), noted)
-    site.configure("daemon", policy='"ltgf"', leases="true")
     log = site.bed.spec.root / "daemon.log"
     log.unlink(missing_ok=True)
     slurmdbd = int((site.bed.layout.run / "slurmdbd.pid").read_text())
@@ -190,7 +189,6 @@ def test_a_daemon_that_began_without_slurmdbd_follows_it_once_it_answers(site: S
             assert daemon.is_running()
     finally:
         os.kill(slurmdbd, signal.SIGCONT)
-        print(log.read_text())
 
 
 def test_who_is_shown_a_part_of_the_accounts_is_told_so(site: Site) -> None:
