@@ -34,6 +34,8 @@ log = logging.getLogger("gsched.daemon")
 QUOTAS_INTERVAL_S = 600
 """So often the site is asked for its quotas."""
 
+_MOST_NAMED = 10
+
 ACTIVE_S = 7 * DAY_S
 """Where nobody names quotas, tenants whose jobs asked for GPUs in this time have equal ones."""
 
@@ -101,7 +103,22 @@ class FairnessUpkeep:
         if before not in (None, found) or self.decides_by not in (None, facts):
             log.info("quotas of tenants have changed (%s)", found.source)
             self.on_quotas(found)
+        if before != found:
+            self._warn_of_unnamed(found, now)
         self.decides_by = facts
+
+    def _warn_of_unnamed(self, found: SiteQuotas, now: int) -> None:
+        """A misspelt account in the settings leaves the true one without a quota."""
+        if found.source != "settings":
+            return
+        active = self._history.fairness().active_tenants(self._cluster, now - ACTIVE_S)
+        if unnamed := sorted(set(active) - set(found.gpus) - {""}):
+            log.warning(
+                "accounts without a quota in [fairness.quotas] have jobs with GPUs, which come "
+                "last (%d accounts): %s",
+                len(unnamed),
+                ", ".join(map(ascii, unnamed[:_MOST_NAMED])),
+            )
 
     def close_hours(self, told_until: int | None) -> None:
         """Close the hours of which the history knows all that ended, told until then (epoch).

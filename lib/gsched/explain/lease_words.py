@@ -23,7 +23,7 @@ def lease_words(lease: Mapping[str, Any]) -> str:
 
 def gave_way_words(lease: Mapping[str, Any]) -> str:
     """For whom a job that waits again has given its GPUs up; since when is ``since``."""
-    return f"to {_whom(lease)}: its lease was over, and it goes on from its checkpoint"
+    return f"to {_whom(lease)}: its lease was over, and it goes on from what it has saved"
 
 
 def unsaved_words(lease: Mapping[str, Any]) -> str:

@@ -181,6 +181,23 @@ def test_where_nobody_names_quotas_those_who_asked_lately_have_equal_ones(site: 
     assert site.told == []  # the site says the same as before
 
 
+def test_an_account_that_the_settings_forget_is_named(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.history.ingest(
+        batch(attempt(1, T0 - 10, tenant="Lab1"), attempt(2, T0 - 10, tenant="lab2")),
+        source_key=None,
+    )
+    upkeep = site.begin()
+    upkeep.note_quotas()
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.message.endswith("which come last (1 accounts): 'Lab1'")
+    site.now += QUOTAS_INTERVAL_S
+    upkeep.note_quotas()
+    assert len(caplog.records) == 1  # told once
+
+
 def test_slurm_that_does_not_answer_is_asked_again_later_and_no_hour_is_lost(site: Site) -> None:
     one = running(1, T0, start_time=T0, time_limit_s=UNLIMITED_S)
     site.history.ingest(batch(one), source_key=None)
