@@ -36,8 +36,8 @@ def show(job: str, as_json: bool) -> None:
 
     \b
     JSON:
-      job, slurm, parts, gsched, progress, attempts, gpus, progress_note, history_source,
-        history, history_note, requests, lease_end
+      job, slurm, parts, gsched, progress, attempts, gpus, progress_note, lease_end,
+        history_source, history, history_note, requests
       parts[]: job, state, slurm_reason, num_tasks, node_list
       history[]: job, cluster, user, account, partition, qos, name, state, state_text,
         num_gpus, num_cpus, num_nodes, time_limit_s, submit_time, start_time, end_time,
