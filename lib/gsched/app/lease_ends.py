@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.app.named_job import named_job
-from gsched.app.wiring import open_history
+from gsched.app.wiring import has_history, open_history
 from gsched.config.settings import Settings
 from gsched.engine.leases import WHEN_TOLD
 from gsched.errors import GschedError
@@ -17,6 +17,8 @@ def end_when_told(settings: Settings, job: str, attempt: int) -> str:
 
     "" for any other one, and where the caller cannot read the history.
     """
+    if not has_history(settings):  # known without loading SQLAlchemy
+        return ""
     try:
         wanted = named_job(job)
         with open_history(settings, bounded=True) as history:

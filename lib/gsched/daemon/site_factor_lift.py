@@ -44,7 +44,7 @@ def lift(
         return found, ()
     rest = highest_sums(found, ranks, jobs, back, starving, scale)
     less: dict[str, int] = {}  # by partition: the highest sum of those that have waited less
-    target, is_lifted = found.target.copy(), np.zeros(len(found.rows), dtype=np.bool_)
+    target, is_lifted = found.target.copy(), found.lifted.copy()
     too_short = []
     for place in _least_waiter_first(ranks, starving):
         seen = jobs[int(found.rows[place])]

@@ -22,6 +22,7 @@ from gsched.daemon.loop import DaemonLoop
 from gsched.daemon.notify import Notifier
 from gsched.errors import ConfigError
 from gsched.policy.lease_length import lease_lengths
+from gsched.policy.registry import SiteFacts
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
@@ -108,6 +109,30 @@ def test_the_policy_begins_with_what_the_ledger_knows(daemon: Daemon) -> None:
     upkeep.after = lambda: None
     seeded = daemon.loop.parts.runner.seed(daemon.policy, {}, 1000)
     assert seeded["received_as_of"] == 1000
+
+
+def test_a_policy_waits_for_a_history_that_is_told(daemon: Daemon) -> None:
+    memory: dict[str, Any] = {}
+    runner = daemon.loop.parts.runner
+    assert runner.seed(daemon.policy, memory, 1000) is memory  # nothing was taken in yet
+
+
+def test_the_first_quotas_that_are_read_reach_a_policy_of_others(daemon: Daemon) -> None:
+    daemon.set(with_quotas(daemon.process.settings, lab1=1.0, lab2=3.0))
+    daemon.ledger.configure(daemon.process.settings)
+    daemon.ledger.note_quotas()
+    assert daemon.policy._parts == {"lab1": 0.25, "lab2": 0.75}
+
+
+def test_after_a_reload_the_ledger_knows_by_what_the_policy_decides(daemon: Daemon) -> None:
+    daemon.bench.snapshot()
+    daemon.process.configuration.apply(with_quotas(daemon.process.settings, lab1=1.0, lab2=3.0))
+    assert daemon.policy._parts == {"lab1": 0.25, "lab2": 0.75}
+    assert daemon.ledger.decides_by == SiteFacts({"lab1": 1.0, "lab2": 3.0}, {"a100": 2.0})
+    daemon.process.configuration.apply(
+        replace(daemon.process.settings, daemon=DaemonSettings(policy="fifo"))
+    )
+    assert daemon.ledger.decides_by is None
 
 
 def test_leases_and_scale_follow_settings_and_slurm(daemon: Daemon) -> None:

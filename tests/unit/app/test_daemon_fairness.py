@@ -364,6 +364,22 @@ def test_what_was_received_is_known_after_a_prune_as_well(site: Site, path: Path
     assert before["lab1"] == pytest.approx(40 * 2 * 105, rel=0.1)
 
 
+def test_a_job_that_outlives_a_prune_is_not_received_twice(site: Site, path: Path) -> None:
+    """Its hours before the prune are in the ledger, and its attempt in the history."""
+    end = T0 + 8 * HOUR_S
+    told = [attempt(1, T0, start_time=T0, end_time=end)]
+    told += [attempt(n + 2, T0, start_time=T0 + n * HOUR_S, tenant="lab2") for n in range(8)]
+    site.history.ingest(batch(*told), source_key=None)
+    upkeep = site.begin()
+    upkeep.note_quotas()
+    upkeep.close_hours(T0 + 9 * HOUR_S)
+    before = received_gpu_s(site.history, CLUSTER, end + 100, WEEK_S, by_worth=True)
+    assert before["lab1"] == pytest.approx(2 * 8 * HOUR_S, rel=0.05)
+    assert maintenance.prune(f"sqlite:///{path}", T0 + 5 * HOUR_S).counts["jobs"]
+    after = received_gpu_s(site.history, CLUSTER, end + 100, WEEK_S, by_worth=True)
+    assert after == pytest.approx(before, rel=1e-2)
+
+
 # -- kill -9 ----------------------------------------------------------------------------------
 
 HISTORY = [

@@ -76,6 +76,12 @@ def test_a_policy_gets_the_length_that_the_hand_over_asks_for(
     assert lease_lengths(leases.fitted(fitted, {})) == (20 * (300 + 121),)
 
 
+def test_a_hand_over_takes_what_slurms_configuration_says_now(leases: Leases) -> None:
+    waits = SlurmConfig({**CONFIG.values, "AuthInfo": "cred_expire=300"})
+    leases.configure(waits, allowed=True)
+    assert lease_lengths(leases.fitted(load("ltgf"), {})) == (20 * (60 + 301),)
+
+
 def test_a_length_changes_only_when_it_has_to(leases: Leases, history: History) -> None:
     """It would else change with every job that saves, and with it what tenants are charged."""
     saved(history, 1, 200)

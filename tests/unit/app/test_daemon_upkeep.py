@@ -22,7 +22,13 @@ from gsched.config.settings import DaemonSettings, PredictSettings, Settings
 from gsched.daemon.gate import Mode
 from gsched.daemon.loop import ReplacedError
 from gsched.daemon.situation import Board
-from gsched.errors import ConfigError, DataError, TryAgainError, UnavailableError
+from gsched.errors import (
+    ConfigError,
+    DataError,
+    LostLeadershipError,
+    TryAgainError,
+    UnavailableError,
+)
 from gsched.model.fit import FitOutcome
 from gsched.predict import store
 from gsched.predict.drift import DriftWatch
@@ -379,6 +385,139 @@ def test_a_database_that_was_moved_or_replaced(site: Site) -> None:
         upkeep.check()
     path.with_name("moved.db").rename(path)
     upkeep.check()
+
+
+# -- the ledger of tenants -------------------------------------------------------------------------
+
+
+class Ledger:
+    """Remembers what it is asked; `errors` by call are raised."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.errors: dict[str, Exception] = {}
+
+    def note_quotas(self) -> None:
+        self._called("quotas")
+
+    def close_hours(self, told_until: int | None) -> None:
+        self._called("hours", told_until)
+
+    def configure(self, settings: Settings) -> None:
+        self._called("settings", settings)
+
+    def _called(self, name: str, *of: Any) -> None:
+        self.calls.append((name, *of))
+        if name in self.errors:
+            raise self.errors[name]
+
+
+class Sighted:
+    """A backend whose look can be kept, unless there is an `error`."""
+
+    def __init__(self) -> None:
+        self.kept = 0
+        self.error: Exception | None = None
+
+    def sightings(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return batch()
+
+    def sightings_kept(self) -> None:
+        self.kept += 1
+
+
+class Kept:
+    """An upkeep with a ledger. Its history takes in what Slurm tells, unless `error` is set."""
+
+    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ledger, self.backend = Ledger(), Sighted()
+        self.error: Exception | None = None
+        monkeypatch.setattr("gsched.app.daemon_upkeep.ingest", self._ingest)
+        model = DaemonModel(site.settings, site.history, "c", lambda: T0, lambda: 0.0, None)
+        backend, ledger, client = self.backend, self.ledger, None
+        parts: Any = (client, backend, lambda: None, site.board, ledger)
+        self.upkeep = Upkeep(model, *parts)
+        self.upkeep.first_predictor()
+
+    def _ingest(self, *_of: Any, **_more: Any) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def round(self) -> None:
+        self.upkeep.before(NO_ACCOUNTING)
+
+
+@pytest.fixture
+def kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    return Kept(site, monkeypatch)
+
+
+def test_each_round_notes_quotas_and_closes_what_is_told(kept: Kept) -> None:
+    kept.error = TryAgainError("slurmdbd is away")
+    kept.round()
+    assert kept.ledger.calls == [("quotas",), ("hours", None)]  # nothing is told yet
+    kept.error = None
+    kept.round()
+    assert kept.ledger.calls[2:] == [("quotas",), ("hours", T0)]
+    kept.error = TryAgainError("slurmdbd is away")
+    kept.round()
+    assert kept.ledger.calls[4:] == [("quotas",), ("hours", T0)]
+    assert kept.upkeep.failures["fairness"] == 0
+
+
+@pytest.mark.parametrize("call", ["quotas", "hours"])
+def test_a_daemon_that_no_longer_leads_ends_its_round_at_the_ledger(kept: Kept, call: str) -> None:
+    kept.ledger.errors[call] = LostLeadershipError("another daemon has taken over")
+    with pytest.raises(LostLeadershipError):
+        kept.round()
+    assert kept.upkeep.failures["fairness"] == 0
+
+
+def test_a_ledger_that_fails_stops_no_round_and_is_told_once(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [m.rpartition(": ")[2] for m in caplog.messages if m.startswith("accounts of")]
+
+    kept.ledger.errors = {"quotas": TryAgainError("no sacctmgr"), "hours": TryAgainError("locked")}
+    for _ in range(2):
+        kept.round()
+    assert told() == ["no sacctmgr", "locked"]
+    assert kept.upkeep.failures["fairness"] == 4
+    assert len(kept.ledger.calls) == 4  # hours are closed whatever becomes of quotas
+    kept.ledger.errors = {}
+    kept.round()
+    kept.ledger.errors = {"hours": TryAgainError("locked")}
+    kept.round()
+    assert told()[2:] == ["locked"]  # it had been mended meanwhile
+
+
+def test_the_ledger_follows_a_reload(kept: Kept, site: Site) -> None:
+    other = replace(site.settings, predict=replace(site.settings.predict, history_days=9))
+    kept.upkeep.configure(other)
+    assert kept.ledger.calls == [("settings", other)]
+
+
+def test_the_history_is_told_once_it_has_ended_jobs_and_the_last_look(kept: Kept) -> None:
+    """A policy that began by less would forget what tenants received."""
+    upkeep, backend = kept.upkeep, kept.backend
+    assert (upkeep.is_told(), backend.kept) == (False, 0)
+    kept.error = TryAgainError("slurmdbd is away")
+    kept.round()
+    assert (upkeep.is_told(), backend.kept) == (False, 0)
+    kept.error = None
+    kept.round()
+    backend.error = TryAgainError("the database is locked")
+    assert (upkeep.is_told(), backend.kept) == (False, 0)
+    backend.error = None
+    assert not upkeep.is_told()  # until a round has taken in all again
+    kept.round()
+    assert (upkeep.is_told(), backend.kept) == (True, 1)
+    kept.error = TryAgainError("slurmdbd is away")
+    kept.round()
+    assert (upkeep.is_told(), backend.kept) == (False, 1)
 
 
 # -- reloads -------------------------------------------------------------------------------------

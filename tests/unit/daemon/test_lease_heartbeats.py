@@ -69,6 +69,11 @@ def test_what_says_nothing_of_this_attempt(changes: dict[str, object]) -> None:
     assert report_of(replace(TOLD, **changes), GRANT, NOW) is None  # type: ignore[arg-type]
 
 
+def test_clocks_of_nodes_may_differ_a_little() -> None:
+    early = replace(TOLD, started_time=T0 - CLOCK_SKEW_S + 1)
+    assert report_of(early, GRANT, NOW) == SAID
+
+
 def test_a_loop_of_its_own_need_not_name_its_folder() -> None:
     assert report_of(replace(TOLD, checkpoint_dir=None), GRANT, NOW) == SAID
 

@@ -168,6 +168,71 @@ def test_of_several_partitions_the_highest_tier_counts(asked: tuple[str, str]) -
     assert line.behind == {1}
 
 
+BOTH = pytest.mark.parametrize("rich", ["gpu", "short"])
+
+
+@BOTH
+def test_who_waits_in_several_partitions_is_put_before_the_jobs_of_each(rich: str) -> None:
+    """They share no nodes: wherever GPUs are freed, it is to be the first."""
+    line = Line((0, 0.9), (900, 0.5), (100, 0.5))
+    line.change(1, partitions=("gpu", "short"))
+    line.change(2, partitions=(rich,))
+    line.change(3, partitions=("short" if rich == "gpu" else "gpu",))
+    line.plan()
+    assert line.sum(1) > line.sum(2) > line.sum(3)
+    assert line.behind == set()
+
+
+@BOTH
+def test_who_waits_in_several_partitions_is_behind_the_first_of_any(rich: str) -> None:
+    line = Line((0, 0.9), (2000, 0.5))  # more than the range reaches
+    line.change(1, partitions=("gpu", "short"))
+    line.change(2, partitions=(rich,))
+    line.plan()
+    assert line.behind == {1}
+    line.change(2, partitions=("elsewhere", rich))
+    line.plan()
+    assert line.behind == {1}
+
+
+def test_of_equal_sums_slurm_takes_whom_it_likes() -> None:
+    """By the job's number: so an equal sum is not in front, and is written anew."""
+    line = Line((0, 0.9), (100, 0.5))
+    line.plan()
+    line.bench.client.others[2] = 400
+    assert line.sum(1) == line.sum(2)
+    line.plan(carry_out=False)
+    line.plan()
+    assert line.sum(1) > line.sum(2)
+    assert line.behind == set()
+    line.bench.client.others[2] = SCALE.highest - 500
+    line.bench.client.factors[1] = SCALE.highest
+    line.bench.stands(1, 0, SCALE.highest)
+    line.plan()
+    assert line.sum(1) == line.sum(2)  # the range reaches no further
+    assert line.behind == {1}
+
+
+def test_a_job_that_may_not_be_moved_is_not_said_to_be_in_front() -> None:
+    line = Line((0, 0.9), (900, 0.5))
+    line.bench.backend.configure(
+        replace(line.bench.settings, control_partitions=("gpu",)), SCALE, 30
+    )
+    plan = line.plan()
+    assert (plan.changes, plan.reasons) == ((), {})
+    assert line.behind == {1}
+
+
+def test_the_last_points_of_the_range_are_written_as_well() -> None:
+    """They are fewer than are worth a write otherwise, but make it the first."""
+    line = Line((0, 0.9), (SCALE.highest - 5, 0.0))
+    line.bench.client.factors[1] = SCALE.highest - 10
+    line.bench.stands(1, 0, SCALE.highest - 10)
+    line.plan()
+    assert line.bench.client.factors[1] == SCALE.highest
+    assert line.behind == set()
+
+
 def test_what_was_not_written_yet_does_not_count() -> None:
     line = Line((0, 0.9), (900, 0.5))
     line.bench.snapshot()
@@ -213,6 +278,14 @@ def test_who_has_waited_beyond_the_bound_stays_before_it() -> None:
     assert line.behind == {1}
 
 
+def test_nobody_is_put_before_those_who_have_waited_beyond_the_bound() -> None:
+    line = Line((0, 0.9), (300, 0.5), (0, 0.0))
+    line.starving = {3}
+    plan = line.plan()
+    assert line.bench.client.factors[1] == 900  # its level is enough before all others
+    assert not [reason for reason in plan.reasons.values() if reason.params.get("in_front")]
+
+
 LEVELS = st.none() | st.floats(-POLICY_TOP, POLICY_TOP)
 
 
@@ -232,3 +305,14 @@ def test_behind_is_whoever_slurm_would_not_start_first(
     for number in line.behind:  # nothing was left undone for it
         is_ranked = line.levels[number] is not None
         assert not is_ranked or line.bench.client.factors[number] == SCALE.highest
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_starving_job_elsewhere_does_not_keep_the_last_points_back(is_there: bool) -> None:
+    line = Line((0, 0.9), (SCALE.highest - 5, 0.0), (0, 0.0))
+    line.change(3, partitions=("elsewhere",))
+    line.starving = {3} if is_there else set()
+    line.bench.client.factors[1] = SCALE.highest - 10
+    line.bench.stands(1, 0, SCALE.highest - 10)
+    line.plan()
+    assert line.behind == set()

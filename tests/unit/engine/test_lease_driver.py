@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from support.toy_slurm import GPUS, WAIT_S, ToyJob, ToySlurm, node
 from gsched.engine.faults import LEASE_POINTS, FaultPoint
 from gsched.engine.lease_driver import MAX_GRACE_S, MAX_ID_CHARS, LeaseDriver
 from gsched.engine.lease_rules import FIRST_SAVE_S, HAND_OVERS_A_LEASE
-from gsched.engine.leases import NOT_READABLE, REQUEUE_WINDOW_S, Move, SaveReport
+from gsched.engine.leases import NOT_READABLE, REQUEUE_WINDOW_S, JobSeen, Move, SaveReport
 from gsched.errors import TryAgainError
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Action, Decision, Grant, Rank, Renew, Revoke
@@ -149,6 +149,22 @@ def test_a_policy_sees_for_whom_a_revoke_is_under_way(leased: Setting) -> None:
     assert shown() == ""
 
 
+def test_who_was_requeued_and_waits_shows_no_lease(told: Setting) -> None:
+    """It would be charged for GPUs that it does not hold."""
+
+    def shown() -> Any:
+        return told.driver.seen(told.slurm.snapshot(), acting=True).jobs.view(told.job.key).lease
+
+    assert shown() is not None
+    told.slurm.now += 30
+    told.round()
+    assert (told.state, told.job.state) == (LeaseState.REQUEUED, JobState.COMPLETING)
+    assert shown() is None
+    told.slurm.nodes_are_free(told.job)
+    assert shown() is None
+    assert [grant.lease.lease_id for grant in told.driver.standing] == ["g"]  # it is not over
+
+
 def test_who_only_observes_writes_nothing_down(leased: Setting) -> None:
     leased.job.state = JobState.FAILED
     leased.driver.seen(leased.slurm.snapshot(), acting=False)
@@ -226,6 +242,18 @@ def test_a_job_that_has_not_saved_keeps_its_gpus_and_gets_another_lease(leased: 
     assert leased.store.save_times("c") == []
     assert leased.round(leased.grant("g2")) == []
     assert leased.states("g2") == [LeaseState.GRANTED]
+
+
+def test_of_a_job_that_has_left_nothing_unsaved_is_kept(leased: Setting) -> None:
+    leased.job.reports_saved = False
+    leased.round(leased.revoke())
+    leased.slurm.now += 30
+    leased.round()
+    leased.round()
+    assert list(leased.driver.unsaved) == [leased.job.key]  # as long as it is in the queue
+    leased.job.state = JobState.COMPLETED
+    leased.round()
+    assert leased.driver.unsaved == {}
 
 
 def test_what_a_job_said_before_it_was_told_does_not_say_that_it_has_saved(
@@ -379,6 +407,37 @@ def test_a_job_that_writes_a_checkpoint_is_told_when_it_has_done_so(leased: Sett
     leased.round()
     assert [restarts for restarts, _ in leased.job.signals] == [0]
     assert leased.state is LeaseState.REQUEUED  # all was saved already
+
+
+def test_a_checkpoint_that_begins_right_before_the_signal_is_not_disturbed(
+    leased: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is asked once more when its state has been looked at."""
+    leased.job.reports_saved = True
+    observe = leased.slurm.observe
+
+    def begins(keys: Sequence[JobKey]) -> Mapping[JobKey, JobSeen]:
+        leased.job.is_writing = True
+        return observe(keys)
+
+    monkeypatch.setattr(leased.slurm, "observe", begins)
+    assert leased.round(leased.revoke()) == []
+    assert (leased.state, leased.job.signals) == (LeaseState.ENDING, [])
+    assert leased.job.wronged == []
+
+
+def test_a_job_is_told_to_save_while_its_beneficiary_is_put_in_front(leased: Setting) -> None:
+    """Only the requeue waits for that: until then nobody loses GPUs."""
+    other = leased.slurm.submit()
+    first = {other.key: Rank("gpu", 1, 1, 0.0, 1.0)}
+    leased.job.reports_saved, leased.job.is_writing = True, True
+    leased.round(leased.revoke(beneficiary=other.key), order=first, edit=with_a_node)
+    assert leased.state is LeaseState.ENDING
+    leased.slurm.behind.add(other.key.slurm_id)
+    leased.job.is_writing = False
+    leased.round()
+    assert len(leased.job.signals) == 1
+    assert (leased.state, leased.job.requeues) == (LeaseState.SAVED, [])
 
 
 def test_what_slurm_refuses_is_given_up(told: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -559,6 +618,33 @@ def test_gpus_are_freed_only_for_one_who_gets_them(leased: Setting) -> None:
     assert leased.job.signals == []
     assert leased.round(revoke, order={whom.key: rank}, edit=on_node("gn01")) == []
     assert leased.store.kept["g"].revoke.beneficiary == whom.key.slurm_id  # type: ignore[union-attr]
+
+
+def test_gpus_are_freed_for_as_many_as_come_first(setting: Setting) -> None:
+    """The second of two in one decision is not first, but first of those who are left."""
+    second = setting.slurm.submit()
+    second.state = RUNS
+    assert setting.round(setting.grant(), setting.grant("g2", job=second)) == []
+    setting.slurm.now += LENGTH_S
+    whom = [setting.slurm.submit() for _ in range(3)]
+    order = {job.key: Rank("gpu", n, 3, 0.0, 1.0) for n, job in enumerate(whom, 1)}
+
+    def revokes(*beneficiaries: ToyJob) -> list[str]:
+        pairs = zip((setting.job, second), beneficiaries, strict=True)
+        return setting.round(
+            *[setting.revoke(f"r{v.key.job_id}", job=v, beneficiary=b.key) for v, b in pairs],
+            order=order,
+            edit=lambda state: replace(state, nodes=(node("gn01", 2 * GPUS),)),
+        )
+
+    (what,) = revokes(whom[0], whom[2])
+    assert "Revoke r2: 5, for which it is, is number 3 of its queue" in what
+    assert [setting.states(name)[-1].value for name in ("g", "g2")] == ["signalled", "granted"]
+    setting.driver.take_back("a test")
+    setting.round(setting.grant("h"))
+    setting.slurm.now += LENGTH_S
+    assert revokes(whom[0], whom[1]) == []
+    assert [setting.states(name)[-1].value for name in ("h", "g2")] == ["signalled"] * 2
 
 
 def test_many_leases_cost_no_look_while_nothing_is_due(setting: Setting) -> None:

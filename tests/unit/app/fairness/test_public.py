@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from support.fairness_past import HOUR_S, QUOTAS, T0, UNTIL, two_days
@@ -22,8 +23,10 @@ from gsched.app.fairness.report import fairness_report
 from gsched.config.settings import DaemonSettings, Settings
 from gsched.daemon.fairness_told import fairness_for_everybody
 from gsched.errors import PermissionDeniedError, UnavailableError, UsageError
+from gsched.fairness.fading import faded_gpu_s
 from gsched.model.accounts import FairnessEntry
 from gsched.model.jobid import parse_job_id
+from gsched.model.times import DAY_S
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
@@ -84,6 +87,47 @@ def test_old_hours_are_owed_for_but_not_told():
     assert rows["b"]["owed_gpu_hours"] == pytest.approx(3 / 4 * 3)
     nobody = standing_document([new], {}, "equal", until, 1e12)["tenants"]
     assert [(row["tenant"], row["owed_gpu_hours"]) for row in nobody] == [("a", 0.0)]
+
+
+def hour(tenant, begin, gpu_s, **more):
+    amounts = {"entitled_gpu_s": 0.0, "demanded_gpu_s": 0.0, "borrowed_gpu_s": 0.0} | more
+    return FairnessEntry("lab", tenant, begin, HOUR_S, gpu_s, **amounts)
+
+
+@pytest.mark.parametrize(
+    ("half_life_d", "days", "received"), [(7, 20, 0.0), (0.25, 6, 2.0)], ids=["long", "short"]
+)
+def test_debts_reach_back_as_far_as_the_policy_and_figures_as_far_as_they_are_told(
+    settings, half_life_d, days, received
+):
+    settings = replace(settings, daemon=DaemonSettings(knobs={"half_life_s": half_life_d * DAY_S}))
+    old = UNTIL - days * DAY_S
+    with History.open(settings.database_url) as history:
+        history.fairness().note("lab", T0, QUOTAS)
+        entries = [hour("lab2", old, 7200.0), hour("greedy", UNTIL - HOUR_S, 0.0)]
+        history.fairness().keep(entries)
+        told = standing_of(history, "lab", settings)
+    (lab2,) = [row for row in told["tenants"] if row["tenant"] == "lab2"]
+    counts = faded_gpu_s(entries[0], UNTIL, half_life_d * DAY_S) / HOUR_S
+    assert (counts > 0.25) is (days == 20)
+    assert lab2["owed_gpu_hours"] == pytest.approx((3 / 8 - 1) * counts)
+    assert lab2["received_gpu_hours"] == received
+
+
+def test_an_account_that_lost_its_quota_is_not_told_any_more(settings):
+    with History.open(settings.database_url) as history:
+        history.fairness().note("lab", T0, QUOTAS)
+        history.fairness().note("lab", T0 + 5, replace(QUOTAS, gpus={"lab2": 3.0}))
+        history.fairness().keep([hour("lab2", T0, 3600.0)])
+        told = standing_of(history, "lab", settings)
+    assert [row["tenant"] for row in told["tenants"]] == ["lab2"]
+
+
+def test_nobody_has_lent_less_than_nothing():
+    """Sums of many hours are off by the last bit."""
+    entry = hour("a", T0, 3600.1, due_gpu_s=3600.0)
+    (row,) = standing_document([entry], {"a": 1.0}, "equal", T0 + HOUR_S, 1e9)["tenants"]
+    assert row["lent_gpu_hours"] == 0.0
 
 
 def publish(settings, fairness):
