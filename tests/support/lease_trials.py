@@ -202,7 +202,9 @@ def wrong_ways(site: LeaseSite) -> list[str]:
 def lost_steps(site: LeaseSite, kills: Sequence[Mapping[str, Any]]) -> list[str]:
     """Starts that went on from an earlier step than they had to, in words.
 
-    Who is told saves where it stands; who is killed has what was saved before.
+    Who is told saves where it stands; who is killed has what was saved before. A slurmctld that is
+    killed within the seconds that it has not saved forgets jobs that have just begun, and slurmd
+    kills them then: nobody tells of that, and such a start counts here though it had saved nothing.
     """
     found = []
     for training in site.trainings.values():
@@ -215,7 +217,9 @@ def lost_steps(site: LeaseSite, kills: Sequence[Mapping[str, Any]]) -> list[str]
             if first.step > reached + 1:
                 found.append(f"{training.name}: step {reached + 1} was never done")
             if first.step <= kept:
-                found.append(f"{training.name} did step {first.step} again, {kept} was saved")
+                found.append(
+                    f"{training.name} did step {first.step} again, {kept} was done or saved"
+                )
             reached, ended = max(reached, steps[-1].step), steps[-1].at
     return found
 
