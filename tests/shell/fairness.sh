@@ -42,6 +42,13 @@ for place in 0 1; do
     equal "$(expected_r "$account" 8)" "$(field tenants $place r <answer.json | rounded)"
 done
 equal 3 "$(field jobs_counted <answer.json)"
+# each asks for no more than its share: in loss is who waited for over 5 % of its time
+lost=$(gsched history --since 1h --json | python3 -c '
+import json, sys
+jobs = json.load(sys.stdin)["jobs"]
+part = [(j["end_time"] - j["start_time"]) / (j["end_time"] - j["submit_time"]) for j in jobs]
+print(sum(each < 0.95 for each in part))')
+equal "$lost" "$(field loss_jobs <answer.json)"
 
 # the site says it, of fewer GPUs than are asked for
 export GSCHED_FAIRNESS_QUOTAS=lab1=1,lab2=0.5
