@@ -204,7 +204,7 @@ def test_the_launchers_attempts_tell_how_they_ended(plain: Site) -> None:
         f"{launch} --heartbeat {plain.bed.spec.root}/heartbeats -- sh -c 'srun sleep 1; exit 3'"
     )
     recorded = {"GSCHED_GPU_RECORDING": str(plain.bed.spec.root / "gpus")}
-    job = submit(plain, script, "--gres=gpu:2", GSCHED_HEARTBEAT_DIR="", **recorded)
+    job = submit(plain, script, "-wgn01", "--gres=gpu:2", GSCHED_HEARTBEAT_DIR="", **recorded)
     wait_for_state(plain, job, "FAILED")
     document = shown(plain, job)
     (attempt,) = document["attempts"]
