@@ -33,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("gsched_cli.commands.trace:trace", "Convert past jobs; draw synthetic traces."),
     "sim": ("gsched_cli.commands.sim:sim", "Simulate scheduling policies on past jobs."),
     "fairness": ("gsched_cli.commands.fairness:fairness", "Show whose the GPUs were, and are."),
+    "deadlines": (
+        "gsched_cli.commands.deadlines:deadlines",
+        "List promised deadlines, kept and missed.",
+    ),
     "ces": ("gsched_cli.commands.ces:ces", "Let idle nodes sleep, and see what that saves."),
     "power": ("gsched_cli.commands.power:power", "Switch nodes off and on for Slurm."),
     "doctor": ("gsched_cli.commands.doctor:doctor", "Check this machine and say how to mend it."),

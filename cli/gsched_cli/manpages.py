@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from gsched.config import loader, node_settings, settings
+from gsched.config import deadlines, loader, node_settings, settings
 from gsched.model.phases import PhaseRules
 from gsched.model.power import PowerBackends
 from gsched_cli.checkpoint_page import checkpoint_page
@@ -206,7 +206,7 @@ def _toml(value: object) -> str:
 def _attribute_docs() -> dict[tuple[str, str], str]:
     """(class, attribute) → the docstring that follows the attribute in the source."""
     found = {}
-    modules = (settings, node_settings)
+    modules = (settings, node_settings, deadlines)
     for node in (node for module in modules for node in ast.parse(inspect.getsource(module)).body):
         if isinstance(node, ast.ClassDef):
             for attribute, text in zip(node.body, node.body[1:], strict=False):

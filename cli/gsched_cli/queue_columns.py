@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gsched.explain.start_words import OVERDUE, is_overdue, soon
+from gsched.explain.start_words import OVERDUE, clock, is_overdue, soon
+from gsched.explain.target_words import AT_RISK, LATE, chance_words, plan_words, state_words
 from gsched.model.job import JobState
 from gsched_cli.output import count, duration, local_time, memory
 from gsched_cli.progress_rows import eta_words
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from gsched.app.queued_job import QueuedJob
 
 DEFAULT = "rank,jobid,partition,name,user,state,gpus,predicted,expected,time,why"
+PLAN = "jobid,user,state,gpus,deadline,target,planned_end,plan"
+"""The columns of ``--plan``."""
 
 _FAILED = frozenset(
     {
@@ -116,6 +119,37 @@ def _eta_style(job: QueuedJob) -> str | None:
     return "yellow" if job.progress and job.progress.is_silent else None
 
 
+def _deadline_cell(job: QueuedJob) -> str:
+    return "-" if job.deadline is None else clock(job.deadline, job.at)
+
+
+def _target_cell(job: QueuedJob) -> str:
+    """``on target 0.93``; without a chance where nothing is promised, or all is over."""
+    if job.target is None or job.target_state == LATE:
+        return (state_words(job.target) if job.target else job.target_state) or "-"
+    return f"{state_words(job.target)} {chance_words(job.target['probability'])}"
+
+
+def _target_style(job: QueuedJob) -> str | None:
+    return {AT_RISK: "yellow", LATE: "red"}.get(job.target_state or "")
+
+
+def _planned_end_cell(job: QueuedJob) -> str:
+    return "-" if job.target is None else soon(job.target["finish_time"], job.at)
+
+
+def _plan_value(job: QueuedJob) -> str | None:
+    """``START-END:GPUS``, commas between."""
+    if job.target is None:
+        return None
+    return ",".join(f"{start}-{end}:{gpus}" for start, end, gpus in job.target.get("plan", []))
+
+
+def _of_target(name: str) -> Callable[[QueuedJob], Any]:
+    """A field of what is promised."""
+    return lambda job: job.target[name] if job.target else None
+
+
 def _told(name: str) -> Callable[[QueuedJob], Any]:
     """A field of what the job tells."""
     return lambda job: getattr(job.progress.record, name) if job.progress else None
@@ -152,6 +186,17 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     _time("expected_low", "EXPECTED_LOW", _expected("low")),
     _time("expected_high", "EXPECTED_HIGH", _expected("high")),
     _time("slurm_start", "SLURM_START", lambda j: j.slurm_start_time),
+    Column("deadline", "DEADLINE", _deadline_cell, lambda j: j.deadline),
+    Column("target", "TARGET", _target_cell, lambda j: j.target_state, style=_target_style),
+    Column("planned_end", "PLANNED_END", _planned_end_cell, _of_target("finish_time")),
+    Column(
+        "probability", "PROBABILITY",
+        lambda j: chance_words(j.target["probability"]) if j.target else "-",
+        _of_target("probability"), right=True,
+    ),
+    Column(
+        "plan", "PLAN", lambda j: plan_words(j.target, j.at) if j.target else "-", _plan_value
+    ),
     _duration("waited", "WAITED", lambda j: j.waited_s),
     _duration("running", "RUNNING", lambda j: j.running_s),
     _duration("time", "TIME", lambda j: j.waited_s if j.is_pending else j.running_s),
@@ -185,14 +230,20 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     _text("comment", "COMMENT", lambda j: j.text.comment),
 )  # fmt: skip
 
+_DEADLINES = "deadline,target"
 _PROGRESS = "progress,eta"
 
 
-def with_progress_columns(layout: Layout, jobs: Iterable[QueuedJob]) -> Layout:
-    """The usual table for people, with what jobs tell of their progress where some job does."""
+def with_told_columns(layout: Layout, jobs: Iterable[QueuedJob]) -> Layout:
+    """The usual table for people, with deadlines where some job has asked for one, and with what
+    jobs tell of their progress where some job does.
+    """
     usual = choose_columns(COLUMNS, DEFAULT, DEFAULT)
-    if layout.parsable or layout.columns != usual or not any(job.progress for job in jobs):
+    if layout.parsable or layout.columns != usual:
         return layout
+    jobs = list(jobs)
+    more = [_DEADLINES] if any(job.target_state for job in jobs) else []
+    more += [_PROGRESS] if any(job.progress for job in jobs) else []
     before, time, after = DEFAULT.partition(",time")
-    names = f"{before},{_PROGRESS}{time}{after}"
+    names = f"{','.join([before, *more])}{time}{after}"
     return replace(layout, columns=choose_columns(COLUMNS, DEFAULT, names))

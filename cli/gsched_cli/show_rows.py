@@ -21,7 +21,7 @@ _LABELS = {"slurm_start_time": "expects start"}
 _IN_TABLE = {"job", "attempts", "state_text"}
 _ANSWER = {"submit_time", "state", "rank", "reason", "excluded", "duration_s", "accepted",
            "request", "request_problem", "outcomes", "start", "no_start", "next_free", "changes",
-           "limit_advice", "lease"}  # fmt: skip
+           "limit_advice", "lease", "target"}  # fmt: skip
 """Keys of the daemon's answer that have words of their own, or none beside Slurm's."""
 _REQUEST = {"job", "user", "token", "wants", "unknown", "first_seen"}
 
@@ -95,6 +95,7 @@ def _answer_rows(answer: Mapping[str, Any], at: int, *, with_request: bool) -> I
         if words := caution_words(predicted):
             yield "gsched caution", words
     yield from _forecast_rows(answer, at)
+    yield from _target_rows(answer.get("target") or {}, at)
     yield from _lease_rows(answer.get("lease") or {})
     if problem := answer.get("request_problem"):
         yield "gsched request", f"ignored: {problem}"
@@ -103,6 +104,26 @@ def _answer_rows(answer: Mapping[str, Any], at: int, *, with_request: bool) -> I
     for words in outcome_words(dict(answer)):
         yield "gsched answers", words
     yield from _facts("gsched", {k: v for k, v in answer.items() if k not in _ANSWER})
+
+
+def _target_rows(target: Mapping[str, Any], at: int) -> Iterator[Row]:
+    """How the promise of a deadline stands, and all that is known of it."""
+    from gsched.explain import target_words as words
+
+    if not target:
+        return
+    yield "deadline", words.deadlines_words(target, at)
+    yield "target", words.target_words(target, at)
+    for name, told in (
+        ("risk", words.risk_words(target)),
+        ("plan", words.plan_words(target, at)),
+        ("estimate", words.estimate_words(target)),
+        ("was promised", words.promise_words(target, at)),
+    ):
+        if told:
+            yield f"target {name}", told
+    if warned := target.get("warned"):
+        yield "target warned", f"{warned['level']} at {local_time(warned['time'])}"
 
 
 def _lease_rows(lease: Mapping[str, Any]) -> Iterator[Row]:

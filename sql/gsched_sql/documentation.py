@@ -20,6 +20,7 @@ _GROUPS = {
     "cluster": "The cluster: node events and samples",
     "daemon": "The daemon: predictions, decisions, requests, audit",
     "fairness": "Leases and fairness",
+    "targets": "Deadlines",
     "power": "Nodes that sleep: orders, what was seen of them, jobs that waited",
 }
 """Module of ``gsched_sql.schema`` → what its tables are about."""

@@ -50,6 +50,7 @@ KINDS: dict[str, Kind] = {
     "fairness": Kind(
         True, "hours of tenants' accounts, quotas, or worths of GPUs that cannot be", _BUG
     ),
+    "target": Kind(True, "deadlines, and what became of them, that cannot be", _BUG),
     "derived": Kind(
         False,
         "phases or groups of names made by other rules than those in force",

@@ -52,6 +52,7 @@ from gsched_sql.requests import SqlRequests, list_requests
 from gsched_sql.samples import SqlSamples
 from gsched_sql.schema import REVISION
 from gsched_sql.spans import SqlSpans
+from gsched_sql.target_rows import SqlTargets
 from gsched_sql.urls import location
 from gsched_sql.values import (
     AuditRow,
@@ -230,14 +231,12 @@ class History:
     def epochs(self, cluster: str, live: Sequence[LiveAttempt]) -> list[int]:
         """The first submit time of each live attempt's logical job, in order.
 
-        An attempt that the history has not seen yet continues the last job of its id when Slurm
-        says that it was restarted.
+        One that the history has not seen continues its id's last job where Slurm has restarted it.
         """
         with reading(self._engine) as conn:
             known = cluster_id(conn, cluster)
-            if known is None:
-                return [row.submit_time for row in live]
-            return job_queries.epochs(conn, known, live)
+            first = [row.submit_time for row in live]
+            return first if known is None else job_queries.epochs(conn, known, live)
 
     def unnamed(self, cluster: str, live: Sequence[Live]) -> list[Live]:
         """Those of the live attempts whose texts squeue has not given to the history yet."""
@@ -309,9 +308,8 @@ class History:
         """What was decided on a cluster's jobs in [since, until), and what became of it."""
         with reading(self._engine) as conn:
             known = cluster_id(conn, cluster)
-            if known is None:
-                return JournalSums()
-            return impact_rows.journal_sums(conn, known, since, until)
+            none = JournalSums()
+            return none if known is None else impact_rows.journal_sums(conn, known, since, until)
 
     def stats(self) -> HistoryStats:
         """What the database holds, in numbers."""
@@ -357,6 +355,10 @@ class History:
     def leases(self, fence: int | None = None) -> SqlLeases:
         """Leases in this database; `fence` as in `journal`."""
         return SqlLeases(self._engine, fence)
+
+    def targets(self, fence: int | None = None) -> SqlTargets:
+        """Deadlines in this database; `fence` as in `journal`."""
+        return SqlTargets(self._engine, fence)
 
     def power_log(self, cluster: str, fence: int | None = None) -> SqlPowerLog:
         """The record of a cluster's sleeping nodes; `fence` as in `journal`."""

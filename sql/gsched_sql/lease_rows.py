@@ -19,6 +19,7 @@ from gsched_sql.engine import reading, writing
 from gsched_sql.inserts import next_id
 from gsched_sql.leaders import check_fence
 from gsched_sql.names import chunks, cluster_id, intern
+from gsched_sql.run_before import run_before
 from gsched_sql.schema import attempts, jobs, lease_events, leases
 from gsched_sql.schema.base import SLOT
 
@@ -174,6 +175,11 @@ class SqlLeases:
                 could_start = max(row.submit_time, row.eligible_time or 0)
                 waited[key] = waited.get(key, 0) + max(0, row.started - could_start)
         return waited
+
+    def run_before(self, cluster: str, present: Mapping[JobKey, int]) -> dict[JobKey, int]:
+        """By job, for how long its attempts before that one (its submit time) have run."""
+        with reading(self._engine) as conn:
+            return run_before(conn, cluster, present)
 
     def revoked(self, cluster: str, job: JobId | None, limit: int) -> list[LeasePast]:
         """The leases that were revoked, with all that came of it; the latest first."""

@@ -31,6 +31,7 @@ KINDS = (
     "predictions",
     "requests",
     "leases",
+    "targets",
     "actions",
     "rounds",
     "spans",

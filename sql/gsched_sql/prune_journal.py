@@ -1,9 +1,9 @@
 """What the daemon and users left behind about jobs that are in the database no more.
 
 Of a kept job everything is kept. What is about no kept job goes by its own age: journalled changes
-with their transitions, predictions, requests, leases; then the rounds to which nothing refers any
-more, and the spans of rounds. Changes that are not settled and those on which a standing rests
-stay, and so do who leads and the span of the last round.
+with their transitions, predictions, requests, leases, deadlines that do not stand; then the rounds
+to which nothing refers any more, and the spans of rounds. Changes that are not settled and those on
+which a standing rests stay, and so do who leads and the span of the last round.
 
 What is kept of nodes that sleep goes by its age, but for orders that are not settled and spans that
 last. What delayed an attempt stays as long as it.
@@ -18,11 +18,13 @@ from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, exists, f
 
 from gsched.model.journal import ChangeState
 from gsched.model.progress import Progress
+from gsched.model.target_records import TargetState
 from gsched_sql.engine import writing
 from gsched_sql.prune_rows import (
     JOB_KEY,
     delete_actions,
     delete_leases,
+    delete_targets,
     delete_where,
     same_attempt,
     same_job,
@@ -42,6 +44,7 @@ from gsched_sql.schema import (
     requests,
     rounds,
     standings,
+    targets,
     wake_delays,
 )
 
@@ -58,11 +61,13 @@ def prune(
     of_no_array = ~exists().where(
         jobs.c.cluster_id == requests.c.cluster_id, jobs.c.job_id == requests.c.job_id
     )
+    over = _of_no_job(targets) & (targets.c.state != TargetState.STANDING.value)
     kinds: tuple[tuple[str, Any, ColumnElement[bool], Any], ...] = (
         ("actions", actions.c.decided_at, _of_no_job(actions) & settled, delete_actions),
         ("predictions", predictions.c.made_at, _of_no_job(predictions), _delete_predictions),
         ("requests", requests.c.first_seen, of_no_array, _delete_requests),
         ("leases", leases.c.start_time, _of_no_job(leases), delete_leases),
+        ("targets", targets.c.asked_time, over, delete_targets),
     )
     for kind, at, chosen, remove in kinds:
         table = at.table

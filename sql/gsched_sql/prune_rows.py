@@ -19,6 +19,9 @@ from gsched_sql.schema import (
     predictions,
     requests,
     standings,
+    target_events,
+    target_runs,
+    targets,
 )
 
 JOB_KEY = (*SLOT, "epoch")
@@ -47,12 +50,14 @@ def delete_about_jobs(conn: Connection, job_ids: Sequence[int]) -> dict[str, int
 
     Conflicts and steps of attempts, quantiles of predictions go with their rows by foreign keys.
     """
-    found = {table: _of_jobs(conn, table, job_ids) for table in (predictions, requests, leases)}
+    tables = (predictions, requests, leases, targets)
+    found = {table: _of_jobs(conn, table, job_ids) for table in tables}
     _delete_standings(conn, job_ids)
     return {
         "predictions": delete_where(conn, predictions.c.id, found[predictions]),
         "requests": delete_where(conn, requests.c.id, found[requests]),
         "leases": delete_leases(conn, found[leases]),
+        "targets": delete_targets(conn, found[targets]),
         "actions": delete_actions(conn, _of_jobs(conn, actions, job_ids)),
     }
 
@@ -61,6 +66,13 @@ def delete_leases(conn: Connection, lease_ids: Sequence[int]) -> int:
     """Delete leases (by row) and their transitions."""
     delete_where(conn, lease_events.c.lease_row, lease_ids)
     return delete_where(conn, leases.c.id, lease_ids)
+
+
+def delete_targets(conn: Connection, target_ids: Sequence[int]) -> int:
+    """Delete requests for deadlines (by row) with their plans and events."""
+    delete_where(conn, target_runs.c.target_row, target_ids)
+    delete_where(conn, target_events.c.target_row, target_ids)
+    return delete_where(conn, targets.c.id, target_ids)
 
 
 def delete_actions(conn: Connection, action_ids: Sequence[int]) -> int:

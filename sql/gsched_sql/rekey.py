@@ -15,7 +15,7 @@ from gsched_sql import audit_rows, schema, standings
 from gsched_sql.attempt_rows import in_slots
 from gsched_sql.names import chunks
 from gsched_sql.prune_rows import delete_where
-from gsched_sql.schema import SLOT, actions, leases, predictions, requests
+from gsched_sql.schema import SLOT, actions, leases, predictions, requests, targets
 
 _SLOTS_A_READ = 2000
 
@@ -68,18 +68,28 @@ def _rekey_requests(
     conn: Connection, cluster_id: int, moved: Sequence[tuple[Part, int, int]]
 ) -> None:
     """The same for what users asked, which is kept by job alone: the first attempt's goes along."""
-    here = _slots_with_rows(conn, requests, cluster_id, [part for part, _, _ in moved])
+    here = _follow_first(conn, requests, cluster_id, moved)
+    if here:
+        _drop_repeated(conn, cluster_id, here)
+    _follow_first(conn, targets, cluster_id, moved)
+
+
+def _follow_first(
+    conn: Connection, table: Table, cluster_id: int, moved: Sequence[tuple[Part, int, int]]
+) -> set[Part]:
+    """Rows by the epoch of a job that began as an attempt of another; the slots that have some."""
+    here = _slots_with_rows(conn, table, cluster_id, [part for part, _, _ in moved])
     rows = [
         {**_my_slot(cluster_id, part), "old_epoch": attempt, "new_epoch": epoch}
         for part, attempt, epoch in moved
         if part in here and attempt != epoch
     ]
     if not rows:
-        return
-    mine = and_(*(requests.c[name] == bindparam(f"my_{name}") for name in SLOT))
-    change = update(requests).where(mine, requests.c.epoch == bindparam("old_epoch"))
+        return set()
+    mine = and_(*(table.c[name] == bindparam(f"my_{name}") for name in SLOT))
+    change = update(table).where(mine, table.c.epoch == bindparam("old_epoch"))
     conn.execute(change.values(epoch=bindparam("new_epoch")), rows)
-    _drop_repeated(conn, cluster_id, here)
+    return here
 
 
 def _drop_repeated(conn: Connection, cluster_id: int, parts: Collection[Part]) -> None:

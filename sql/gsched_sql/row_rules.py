@@ -47,6 +47,8 @@ def _of_own_jobs(table: str, column: str) -> str:
     )
 
 
+_OWN_TARGETS = "(SELECT t.id FROM {schema}targets t WHERE t.user_id = {me})"
+
 _OF_OWN_ATTEMPT = (
     "(cluster_id, job_id, array_task, het_offset, submit_time) IN "
     "(SELECT a.cluster_id, a.job_id, a.array_task, a.het_offset, a.submit_time "
@@ -103,6 +105,9 @@ _RULES: Mapping[str, str] = {
     "requests": "user_id = {me}",
     "leases": _OF_OWN_JOB,
     "lease_events": f"lease_row IN {_of_own_jobs('leases', 'id')}",
+    "targets": "user_id = {me}",
+    "target_runs": f"target_row IN {_OWN_TARGETS}",
+    "target_events": f"target_row IN {_OWN_TARGETS}",
     "fairness_entries": _in_any("tenant_id", _own_jobs("tenant_id"), _own_usage("tenant_id")),
     "fairness_quotas": _in_any("tenant_id", _own_jobs("tenant_id"), _own_usage("tenant_id")),
     "fairness_weights": _ALL,  # worths of types of GPUs, of no job

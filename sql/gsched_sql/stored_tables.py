@@ -61,14 +61,17 @@ _OF_0006 = frozenset(
     }
 )
 _OF_0007 = frozenset({"fairness_quotas", "fairness_weights"})
+_OF_0008 = frozenset({"target_events", "target_runs", "targets"})
 _ALL = frozenset(metadata.tables)
+_TO_0007 = _ALL - _OF_0008
 TABLES_OF: Mapping[str, frozenset[str]] = {
     "0001": _FIRST,
     "0002": _FIRST | {"requests"},
-    "0003": _ALL - _OF_0004 - _OF_0005 - _OF_0006 - _OF_0007,
-    "0004": _ALL - _OF_0005 - _OF_0006 - _OF_0007,
-    "0005": _ALL - _OF_0006 - _OF_0007,
-    "0006": _ALL - _OF_0007,
+    "0003": _TO_0007 - _OF_0004 - _OF_0005 - _OF_0006 - _OF_0007,
+    "0004": _TO_0007 - _OF_0005 - _OF_0006 - _OF_0007,
+    "0005": _TO_0007 - _OF_0006 - _OF_0007,
+    "0006": _TO_0007 - _OF_0007,
+    "0007": _TO_0007,
     REVISION: _ALL,
 }
 """The tables of each revision."""

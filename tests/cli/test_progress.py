@@ -16,7 +16,7 @@ from gsched.slurm.records import FreeText
 from gsched.telemetry.loss_curve import Attempt, LossCurve, Point
 from gsched_cli.output import local_time
 from gsched_cli.progress_rows import PLOT_COLUMNS, loss_plot, progress_rows
-from gsched_cli.queue_columns import COLUMNS, DEFAULT, with_progress_columns
+from gsched_cli.queue_columns import COLUMNS, DEFAULT, with_told_columns
 from gsched_cli.tables import Layout, choose_columns
 from gsched_cli.top import view
 
@@ -159,12 +159,12 @@ def test_silence_is_said_in_the_place_of_an_end():
 def test_columns_come_where_some_job_tells_its_progress():
     usual = Layout(choose_columns(COLUMNS, DEFAULT, DEFAULT))
     silent, talking = job(), job(record())
-    names = [column.name for column in with_progress_columns(usual, [silent, talking]).columns]
+    names = [column.name for column in with_told_columns(usual, [silent, talking]).columns]
     assert [n for n in names if n not in DEFAULT.split(",")] == ["progress", "eta"]
     assert names[names.index("eta") + 1] == "time"
-    assert with_progress_columns(usual, [silent]) == usual
+    assert with_told_columns(usual, [silent]) == usual
     for asked in (replace(usual, parsable=True), Layout(usual.columns[:3])):
-        assert with_progress_columns(asked, [talking]) == asked
+        assert with_told_columns(asked, [talking]) == asked
 
 
 def test_the_live_view_has_the_columns_where_there_is_room():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gsched.model.accounts import FairnessEntry, LeaseGrant, SiteQuotas
-from gsched.model.decision import Reason
+from gsched.model.decision import PlannedRun, Reason
 from gsched.model.fit import Fit, FitOutcome
 from gsched.model.history import NodeEvent, Reject, StepRecord
 from gsched.model.job import JobKey, JobState, Lease, LeaseState, Wants
@@ -18,6 +18,8 @@ from gsched.model.node_power import (
     WakeDelay,
 )
 from gsched.model.samples import Series
+from gsched.model.target_records import Promise, TargetEvent, TargetRecord, TargetState
+from gsched.model.targets import Steps
 from gsched.model.user_request import UserRequest
 from gsched_sql import History, machine_id, maintenance
 from support.history import CLUSTER, attempt, batch, pending, select, url_of
@@ -54,10 +56,28 @@ def fill(database, num_jobs: int = 30) -> None:
         grant = LeaseGrant(Lease("l1", LeaseState.GRANTED, 1210, 600), KEY, 1200, 4)
         history.leases().grant(grant, 1210)
         history.leases().move("l1", LeaseState.ENDING, 1800, "time is up")
+        history.targets().keep(CLUSTER, [(target(), [TargetEvent(1500, "standing", 1800, 0.9)])])
         history.fairness().keep([FairnessEntry(CLUSTER, "lab1", 0, 3600, 1.5, 2.0, 0.1, -0.0)])
         site = SiteQuotas({"lab1": 6.0, "lab2": 1.5}, 8.0, "shares", {"a100": 1.0, "v100": 0.1})
         history.fairness().note(CLUSTER, 1200, site)
         history.samples().append(GPU, 10, [(1210 + 10 * n, n / 3) for n in range(50)])
+
+
+def target() -> TargetRecord:
+    """Job 7's deadline, which was promised and is planned in two parts."""
+    return TargetRecord(
+        key=KEY,
+        asked_time=1500,
+        user="alice",
+        steps=Steps((9999, 12_000), (100.0, 50.0)),
+        num_gpus=4,
+        state=TargetState.STANDING,
+        since=1500,
+        promise=Promise(1500, 1800, 0.9, 4000.0),
+        finish_time=1810,
+        probability=0.85,
+        plan=(PlannedRun(1500, 1600, 4), PlannedRun(1700, 1810, 4)),
+    )
 
 
 def _with_steps(told, step):

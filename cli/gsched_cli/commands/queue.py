@@ -12,10 +12,19 @@ import click
 
 from gsched_cli.options import json_option, load_settings, queue_filters
 from gsched_cli.output import emit_json, say, warn
-from gsched_cli.queue_columns import COLUMNS, DEFAULT, with_progress_columns
-from gsched_cli.tables import Layout, Order, ordered, print_rows, sort_option, table_options
+from gsched_cli.queue_columns import COLUMNS, DEFAULT, PLAN, with_told_columns
+from gsched_cli.tables import (
+    Layout,
+    Order,
+    Variant,
+    ordered,
+    print_rows,
+    sort_option,
+    table_options,
+)
 
 if TYPE_CHECKING:
+    from gsched.app.queue import QueueView
     from gsched.app.queue_filter import QueueFilter
 
 
@@ -28,13 +37,21 @@ if TYPE_CHECKING:
     multiple=True,
     help="For squeue's sake: gsched reads the cluster of this host alone, and says so.",
 )
+@click.option(
+    "--plan",
+    is_flag=True,
+    default=None,
+    is_eager=True,
+    help="The calendar of deadlines: which jobs are to hold which GPUs when.",
+)
 @sort_option(COLUMNS)
-@table_options(COLUMNS, DEFAULT)
+@table_options(COLUMNS, DEFAULT, Variant("plan", COLUMNS, PLAN))
 @json_option
 def queue(
     wanted: QueueFilter,
     array: bool,
     clusters: tuple[str, ...],
+    plan: bool | None,
     order: Order,
     layout: Layout,
     as_json: bool,
@@ -58,7 +75,15 @@ def queue(
 
     PROGRESS and ETA stand there where a job that is shown tells how far it is: the share of its
     steps, or their number, and when they should all be done at its pace of the last ten minutes;
-    "silent" and since when for one whose steps no longer end. With -P only if asked for.
+    "silent" and since when for one whose steps no longer end. With -P only if asked for. So do
+    DEADLINE, the next of those that a job has asked for, and TARGET: "on target" or "at risk" with
+    the probability that it is met, "late" when its last deadline is over, "refused".
+
+    --plan shows the jobs with promised deadlines, the nearest first (with -S in that order), when
+    they are to hold GPUs, and as a chart: a line a job, # where it is to hold them, | its last
+    deadline; below, in tenths, what is free of each pool of partitions. The plan is made anew in
+    each round: what it says of tomorrow is one way to keep all promises, not an appointment. Where
+    Slurm hides others' jobs, your own are shown. See gsched-deadlines(7).
 
     \b
     Example:
@@ -66,6 +91,7 @@ def queue(
       gsched queue --me -P -o jobid,expected,expected_low,expected_high
       gsched queue --pending -p gpu -S -gpus,submit
       gsched queue -t all --since 6h -P -o jobid,state,running
+      gsched queue --plan -u $USER
 
     \b
     JSON:
@@ -74,26 +100,60 @@ def queue(
         num_cpus, mem_bytes, time_limit_s, priority, nice, submit_time, eligible_time,
         start_time, end_time, slurm_start_time, waited_s, running_s, rank,
         predicted_duration_s, predicted_low_s, predicted_high_s, expected_start_time,
-        expected_low_time, expected_high_time, no_start, step, total_steps, step_time,
-        eta_time, is_silent, iteration_s, loss, tokens_per_s, committed_step, slurm_reason,
-        reason, node_list, reservation, dependency, features, licences, restarts, comment
+        expected_low_time, expected_high_time, no_start, deadline_time, target_state,
+        target_finish_time, target_probability, step, total_steps, step_time, eta_time, is_silent,
+        iteration_s, loss, tokens_per_s, committed_step, slurm_reason, reason, node_list,
+        reservation, dependency, features, licences, restarts, comment
+
+    \b
+    JSON with plan:
+      cluster, policy, predictions_as_of, note, targets, refused, pools
+      targets[]: job, user, account, state, num_gpus, pool, deadlines, target_state,
+        finish_time, probability, plan, plan_cut
+      refused[]: job, user, deadline_time
+      pools[]: pool, num_gpus, free
 
     A time_limit_s of null is unlimited, or unknown. no_start is a code why a waiting job has no
     expected start. step to committed_step are a training job's own word, null where it says none;
-    `gsched show` explains them.
+    `gsched show` explains them. target_state is on-target, at-risk, late or refused, null for a job
+    without a deadline. deadlines have time and reward (100: the full one), plan has start_time,
+    end_time and num_gpus, free the num_gpus that nobody holds from start_time on; plan_cut later
+    parts of a plan are not told.
     """
     from gsched.app.queue import list_queue
 
     gc.disable()  # nothing that is made here is let go before the end: a tenth of the time
     view = list_queue(load_settings(), wanted, one_a_task=array, clusters=clusters)
     view = replace(view, jobs=tuple(ordered(view.jobs, order))) if order else view
-    if as_json:
+    note = view.note
+    if plan:
+        note = _show_plan(view, layout, as_json=as_json, keep_order=bool(order))
+    elif as_json:
         emit_json(view.document())
     else:
-        print_rows(with_progress_columns(layout, view.jobs), view.jobs)
+        print_rows(with_told_columns(layout, view.jobs), view.jobs)
     for message in view.warnings(os.environ.get("SLURM_CLUSTERS", "")):
         warn(message)
     if view.unknown_ids and not view.jobs:
         sys.exit(1)  # as squeue does
-    if view.note and not as_json:
-        say(view.note)
+    if note and not as_json:
+        say(note)
+
+
+def _show_plan(view: QueueView, layout: Layout, *, as_json: bool, keep_order: bool) -> str:
+    """Print the calendar of deadlines: a table, for people a chart below; its note."""
+    from gsched.app.target_calendar import TargetCalendar
+    from gsched_cli.plan_chart import plan_chart
+
+    calendar = TargetCalendar.of(view, keep_order=keep_order)
+    if as_json:
+        emit_json(calendar.document())
+        return ""
+    print_rows(layout, calendar.targets)
+    if not layout.parsable:
+        lines = plan_chart(calendar)
+        for line in ["", *lines] if lines else []:
+            print(line)
+        if not calendar.targets and not calendar.note:
+            return "no job has a promised deadline"
+    return calendar.note

@@ -78,6 +78,11 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     seconds. --gs-else cancel cancels the job then, after squeue has shown that it is still yours
     and the one that was submitted.
 
+    The answer to --gs-deadline or --gs-soft-deadline is a promise with its probability and its
+    plan, where the site's policy keeps deadlines; or it is refused: why, the earliest end that
+    could be promised, and what would be taken instead. A refused job stays in the queue as best
+    effort, and the answer is final: another deadline is another submission (gsched-deadlines(7)).
+
     With --gs-suggest, gsched tells on stderr, after sbatch has ended, what its daemon expects: the
     run time, the start, each with its 80 % interval, and a shorter time limit where one would let
     the job start noticeably sooner, with how likely the run ends within it. It changes neither the

@@ -18,6 +18,13 @@ from gsched.errors import TryAgainError
 from gsched.explain.helpful import limit_change
 from gsched.explain.policy_reasons import prediction_words
 from gsched.explain.start_words import limit_words, no_start_words, start_words
+from gsched.explain.target_words import (
+    alternatives_words,
+    minute_after,
+    plan_words,
+    refusal_words,
+    target_words,
+)
 from gsched.explain.words import moment
 from gsched.model.job import JobState, Wants
 
@@ -178,6 +185,8 @@ def _no_answer(looks: list[Look], job: Submitted, wait_s: float) -> TryAgainErro
 def _answer(job: dict[str, Any], asked: Wants) -> Answer:
     accepted = bool(job.get("accepted", True))
     lines = outcome_words(job)
+    if target := job.get("target"):
+        lines.append(f"plan: {plan_words(target, now())}")
     if problem := job.get("request_problem"):
         lines.append(f"the request in the job's comment is ignored: {problem}")
     elif asked != _NOTHING and "request" not in job:
@@ -223,24 +232,38 @@ def _later(job: Submitted) -> str:
 
 def outcome_words(job: dict[str, Any]) -> list[str]:
     """What became of each thing that was asked for, by a job's entry in the status file."""
-    return [_outcome_line(found, job) for found in job.get("outcomes", [])]
+    lines = [line for found in job.get("outcomes", []) for line in _outcome_lines(found, job)]
+    return list(dict.fromkeys(lines))
 
 
-def _outcome_line(found: dict[str, Any], job: dict[str, Any]) -> str:
+def _outcome_lines(found: dict[str, Any], job: dict[str, Any]) -> list[str]:
     line = f"{_WANTS.get(found['want'], found['want'])}{_asked_time(found['want'], job)}"
     if found["outcome"] == REFUSED:
-        line += f" refused: {found['reason']}"
-        if "earliest" in found:
-            line += f"; earliest {_minute(found['earliest'])}"
-        return line
+        return _refused_lines(line, found)
     if found["outcome"] == ACCEPTED:
-        line += f" accepted: {found['reason']}"
-        if "finish_time" in found:
-            line += f", should end {_minute(found['finish_time'])}"
-        if "probability" in found:
-            line += f" (probability {found['probability']:.2f})"
-        return line
-    return f"{line} not used: {found['reason']}"
+        return _accepted_lines(line, found, job)
+    return [f"{line} not used: {found['reason']}"]
+
+
+def _refused_lines(line: str, found: dict[str, Any]) -> list[str]:
+    """Why, the earliest end that can be promised, and what would be taken instead."""
+    line += f" refused: {refusal_words(found)}"
+    if "earliest" in found:
+        line += f"; earliest {minute_after(found['earliest'])}"
+    return [line, *(f"would be taken: {words}" for words in alternatives_words(found))]
+
+
+def _accepted_lines(line: str, found: dict[str, Any], job: dict[str, Any]) -> list[str]:
+    """How it stands; of what is no target, that it is accepted."""
+    target = job.get("target")
+    if target is not None and "finish_time" in found:
+        return [f"{line}: {target_words(target, now())}"]
+    line += f" accepted: {found['reason']}"
+    if "finish_time" in found:
+        line += f", should end {_minute(found['finish_time'])}"
+    if "probability" in found:
+        line += f" (probability {found['probability']:.2f})"
+    return [line]
 
 
 def _asked_time(want: str, job: dict[str, Any]) -> str:

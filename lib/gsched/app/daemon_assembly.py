@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gsched.app.daemon_course import Course
+from gsched.app.daemon_estimates import Estimates
 from gsched.app.daemon_facts import facts_of
 from gsched.app.daemon_fairness import FairnessUpkeep
 from gsched.app.daemon_forecasts import Forecasts, RoundsForesight
@@ -17,18 +18,22 @@ from gsched.app.daemon_model import DaemonModel
 from gsched.app.daemon_parts import Live, fault_hook, new_round_id, policy_of, rules_of
 from gsched.app.daemon_rights import scale_to_act
 from gsched.app.daemon_saver import Saving, check_names, saver_settings
+from gsched.app.daemon_targets import Targets
 from gsched.app.daemon_upkeep import Upkeep
 from gsched.app.fairness.site import site_facts, takes_quotas
 from gsched.app.refit import Refit
+from gsched.app.target_mail import TargetMail
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.daemon.gate import Gate
-from gsched.daemon.loop import DaemonLoop, Foresight, LoopParts, NoForesight, NoSaver
+from gsched.daemon.loop import DaemonLoop, LoopParts
+from gsched.daemon.loop_ports import Foresight, NoForesight, NoSaver
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.time_limit import time_limit
 from gsched.engine.ports import Journal
 from gsched.engine.round import RoundRunner
 from gsched.model.decision import JsonValue
+from gsched.model.job import Capability
 from gsched.policy.base import Policy
 from gsched.policy.registry import SiteFacts
 from gsched_sql import History
@@ -63,7 +68,10 @@ class Assembly:
         course = self._course(self._runner(upkeep, journal), journal)
         if ledger is not None:
             self._join(ledger, course, upkeep)
-        parts = self._parts(course, upkeep, ledger, lambda: self._facts(loop, course, upkeep))
+        targets = self._targets()
+        parts = self._parts(
+            course, upkeep, ledger, targets, lambda: self._facts(loop, course, upkeep, targets)
+        )
         loop = DaemonLoop(parts, self.process.options())
         self.process.configuration.apply = self._follower(loop, course, upkeep, ledger)
         return loop
@@ -91,13 +99,18 @@ class Assembly:
 
     def _course(self, runner: RoundRunner, journal: Journal) -> Course:
         process = self.process
+
+        def heartbeat_dir() -> str:
+            return process.settings.heartbeat.dir
+
+        estimates = Estimates(self.history, self.live.backend.cluster, heartbeat_dir)
+        runner.progress = estimates.seen
         return Course(
             settings=lambda: process.settings,
             acting=process.acting,
             live=self.live,
-            leases=Leases(
-                self.live, self.history, self.lead.fence, lambda: process.settings.heartbeat.dir
-            ),
+            leases=Leases(self.live, self.history, self.lead.fence, heartbeat_dir),
+            estimates=estimates,
             runner=runner,
             journal=journal,
         )
@@ -115,6 +128,7 @@ class Assembly:
         course: Course,
         upkeep: Upkeep,
         ledger: FairnessUpkeep | None,
+        targets: Targets,
         facts: Callable[[], Facts],
     ) -> LoopParts:
         process, live = self.process, self.live
@@ -143,9 +157,27 @@ class Assembly:
             foresight=foresight,
             saver=self.saving or NoSaver(),
             standing=lambda: {} if ledger is None else ledger.standing,
+            targets=targets,
         )
 
-    def _facts(self, loop: DaemonLoop, course: Course, upkeep: Upkeep) -> Facts:
+    def _targets(self) -> Targets:
+        """The record of deadlines; a single round sends no mail."""
+        process, live = self.process, self.live
+        mail = TargetMail(lambda: process.settings, fault_hook()) if process.listeners else None
+        return Targets(
+            self.history,
+            live.backend.cluster,
+            self.lead.fence,
+            lambda: process.settings,
+            live.backend.requests,
+            now,
+            fault_hook(),
+            mail,
+        )
+
+    def _facts(
+        self, loop: DaemonLoop, course: Course, upkeep: Upkeep, targets: Targets
+    ) -> Facts:
         return facts_of(
             loop,
             upkeep,
@@ -155,6 +187,7 @@ class Assembly:
             self.forecasts.facts if self.forecasts else None,
             self.saving.facts if self.saving else None,
             course.leases.facts(course.runner.policy),
+            targets.facts() if Capability.ADMIT in course.runner.policy.requires else None,
         )
 
     def _ledger(self) -> FairnessUpkeep | None:

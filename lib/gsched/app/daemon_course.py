@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gsched.app.daemon_estimates import Estimates
 from gsched.app.daemon_leases import Leases
 from gsched.app.daemon_parts import Live, fault_hook, new_round_id, policy_of
 from gsched.app.daemon_rights import scale_to_act
@@ -19,6 +20,7 @@ from gsched.daemon.clear import ClearResult, clear
 from gsched.engine.ports import Journal
 from gsched.engine.round import RoundRunner
 from gsched.model.accounts import SiteQuotas
+from gsched.policy.base import Policy
 from gsched.slurm.records import SlurmConfig
 
 
@@ -30,6 +32,7 @@ class Course:
     acting: bool
     live: Live
     leases: Leases
+    estimates: Estimates
     runner: RoundRunner
     journal: Journal
 
@@ -43,7 +46,7 @@ class Course:
         self.configure(config, daemon)
         self.leases.configure(config, daemon.leases)
         self.runner.leases = self.leases.driver
-        self.runner.policy = self.leases.fitted(self.runner.policy, daemon.knobs)
+        self.runner.policy = self._fitted(self.runner.policy, daemon)
         return config
 
     def configure(self, config: SlurmConfig, daemon: DaemonSettings) -> None:
@@ -55,7 +58,11 @@ class Course:
         """Decide by other quotas than those with which the policy was made."""
         settings = self.settings()
         policy = policy_of(settings.daemon, self.live, facts_by(settings, quotas))
-        self.runner.policy = self.leases.fitted(policy, settings.daemon.knobs)
+        self.runner.policy = self._fitted(policy, settings.daemon)
+
+    def _fitted(self, policy: Policy, daemon: DaemonSettings) -> Policy:
+        """With what leases and restarts cost here, where the site's knobs do not say."""
+        return self.estimates.fitted(self.leases.fitted(policy, daemon.knobs), daemon.knobs)
 
     def take_back(self) -> ClearResult:
         """Take back what stands: revokes that can be, then places in the order."""

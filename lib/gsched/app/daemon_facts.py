@@ -10,6 +10,7 @@ from gsched.daemon.forecast_facts import ForecastFacts
 from gsched.daemon.lease_facts import LeaseFacts
 from gsched.daemon.loop import DaemonLoop
 from gsched.daemon.metrics_gauges import Facts
+from gsched.daemon.target_facts import TargetFacts
 from gsched.errors import GschedError
 from gsched_sql import History
 
@@ -23,6 +24,7 @@ def facts_of(
     forecast: ForecastFacts | None,
     ces: CesFacts | None,
     leases: LeaseFacts | None,
+    targets: TargetFacts | None,
 ) -> Facts:
     """The facts of this moment. `refusals`: by socket, how many got no answer so far;
     `earlier_errors` are those of the database before it was opened this time.
@@ -50,4 +52,5 @@ def facts_of(
         forecast=forecast,
         ces=ces,
         leases=leases,
+        targets=targets,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,7 @@ from gsched.app.told_progress import with_progress
 from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
+from gsched.explain.target_words import refused_deadline
 from gsched.explain.words import moment
 from gsched.model.history import Reject
 from gsched.model.job import UNLIMITED_S, JobState
@@ -25,6 +26,8 @@ from gsched.model.jobid import JobId
 from gsched.slurm.records import FreeText, QueueListing, QueueRow
 
 _NO_TEXT = FreeText("", "")
+_OF_DEADLINE = ("lease", "target", "request", "outcomes")
+"""What is told of a job that runs, too, if it has asked for a deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,8 @@ class QueueView:
 
     `as_of` is when the daemon has answered, `at` when Slurm has, epoch seconds. `rejects` are lines
     of squeue that could not be understood. `looks_every_s` is known of a daemon that answers.
-    `unknown_ids` were asked for, and Slurm shows no such jobs.
+    `unknown_ids` were asked for, and Slurm shows no such jobs. `targets` is what the daemon tells
+    of deadlines as a whole; empty where it keeps none.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -45,6 +49,7 @@ class QueueView:
     rejects: tuple[Reject, ...] = ()
     looks_every_s: float | None = None
     unknown_ids: tuple[str, ...] = ()
+    targets: Mapping[str, Any] = field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
         """Jobs by state, as squeue prints it; an array that is not split yet counts as one."""
@@ -175,7 +180,13 @@ def view_queue(
         status.get("as_of") if status else None,
         at,
         looks_every_s=looks_every_s(status, at),
+        targets=_object(status.get("targets")) if status else {},
     )
+
+
+def _object(told: Any) -> dict[str, Any]:
+    """What a document has in a place where an object belongs; empty for anything else."""
+    return told if isinstance(told, dict) else {}
 
 
 def _as_squeue_has_them(jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
@@ -192,14 +203,20 @@ def _as_squeue_has_them(jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
 def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:
     """What the daemon says of this very attempt: a requeued job, or one of a used id, is new.
 
-    Of a job that does not wait its lease alone: all else was about its waiting.
+    Of a job that does not wait its lease and its deadline alone: all else was about its waiting.
     """
     answer = answers.get(row.slurm_id)
     if not isinstance(answer, dict) or answer.get("submit_time") != row.submit_time:
         return {}
     if row.state is not JobState.PENDING:
-        return {"lease": answer["lease"]} if "lease" in answer else {}
+        return {key: answer[key] for key in _stays(answer) if key in answer}
     return answer
+
+
+def _stays(answer: dict[str, Any]) -> tuple[str, ...]:
+    """What still counts of an answer once the job runs."""
+    is_about_deadline = "target" in answer or refused_deadline(answer.get("outcomes", ()))
+    return _OF_DEADLINE if is_about_deadline else ("lease",)
 
 
 def _place(job: QueuedJob) -> tuple[int, str, int, int]:

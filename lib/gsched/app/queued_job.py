@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.app.job_progress import NOTHING_TOLD, JobProgress
+from gsched.daemon.request_answers import REFUSED
 from gsched.explain.policy_reasons import policy_reason, quantiles_of, slurm_reason
+from gsched.explain.target_words import refused_deadline
 from gsched.model.job import JobState, finite_limit_s
 from gsched.slurm.records import FreeText, QueueRow
 
@@ -17,7 +19,7 @@ class QueuedJob:
     """One line of ``gsched queue``. Texts are hostile. Durations in seconds, times epoch.
 
     `answer` is what the daemon says of this attempt, empty for none (of one that does not wait only
-    its lease); `at` the time of the listing.
+    its lease and its deadline); `at` the time of the listing.
     `progress` is what the job itself tells.
     """
 
@@ -115,6 +117,32 @@ class QueuedJob:
         return self.answer.get("start") if self.row.priority > 0 else None
 
     @property
+    def target(self) -> dict[str, Any] | None:
+        """What gsched has promised: state, deadlines, finish_time, probability, plan; else None."""
+        return self.answer.get("target")
+
+    @property
+    def target_state(self) -> str | None:
+        """``on-target``, ``at-risk``, ``late``, ``refused``; None where no deadline is planned."""
+        if self.target is not None:
+            return str(self.target.get("state"))
+        return REFUSED if refused_deadline(self.answer.get("outcomes", ())) else None
+
+    @property
+    def deadline(self) -> int | None:
+        """The next of the deadlines that it asked for, the last one when all are over; epoch."""
+        times = self._deadlines
+        return next((time for time in times if time >= self.at), times[-1] if times else None)
+
+    @property
+    def _deadlines(self) -> list[int]:
+        if self.target is not None:
+            return [time for time, _ in self.target["deadlines"]]
+        wants = (self.answer.get("request") or {}).get("wants", {})
+        times = [time for time, _ in wants.get("soft_deadlines", [])]
+        return sorted([*times, wants["deadline"]] if "deadline" in wants else times)
+
+    @property
     def start_time(self) -> int | None:
         """When it has started."""
         return None if self.is_pending else self.row.start_time
@@ -210,6 +238,10 @@ class QueuedJob:
             "expected_low_time": start.get("low"),
             "expected_high_time": start.get("high"),
             "no_start": self.answer.get("no_start"),
+            "deadline_time": self.deadline,
+            "target_state": self.target_state,
+            "target_finish_time": self.target and self.target["finish_time"],
+            "target_probability": self.target and self.target["probability"],
             **(self.progress.summary() if self.progress else NOTHING_TOLD),
             "slurm_reason": row.reason,
             "reason": self.reason,

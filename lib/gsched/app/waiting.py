@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,18 @@ from gsched.explain.lease_words import REQUEUED, gave_way_words, lease_words, un
 from gsched.explain.policy_reasons import caution_words, policy_reason, prediction_words
 from gsched.explain.requeued import requeue_delay
 from gsched.explain.slurm_reasons import explain_reason, is_held, never_starts_there
+from gsched.explain.target_words import (
+    alternatives_words,
+    deadlines_words,
+    estimate_words,
+    minute_after,
+    plan_words,
+    promise_words,
+    refusal_words,
+    refused_deadline,
+    risk_words,
+    target_words,
+)
 from gsched.explain.words import count
 from gsched.model.job import JobState, finite_limit_s
 from gsched.slurm.parse_limits import NodeDemand
@@ -47,7 +60,7 @@ def waiting_lines(live: LiveJob, demand: NodeDemand | None, expected: Expected) 
         lines.append(WhyLine("not before", words, at=slurm_start))
         slurm_start = None
     lines += expected.start_lines(slurm_start) + expected.help_lines()
-    return lines + lease_lines(live) + order_lines(live)
+    return lines + target_lines(live) + lease_lines(live) + order_lines(live)
 
 
 def never_looked_at(row: QueueRow) -> bool:
@@ -160,6 +173,34 @@ def _next_to_end(live: LiveJob) -> list[WhyLine]:
     held = count(row.num_gpus, "GPU") if live.row.num_gpus else count(row.num_cpus, "CPU")
     words = f"{row.slurm_id} on {row.node_list} then gives back {held} at the latest: its limit"
     return [WhyLine("next to end", words, at=row.end_time)]
+
+
+def target_lines(live: LiveJob) -> list[WhyLine]:
+    """How the promise of a deadline stands and how it is to be kept, or why there is none."""
+    answer, at = live.line.answer, live.line.at
+    target = answer.get("target")
+    if target is None:
+        refused = refused_deadline(answer.get("outcomes", ()))
+        return [] if refused is None else _refused_lines(refused, live.row.num_gpus)
+    lines = [WhyLine("deadline", deadlines_words(target, at))]
+    lines.append(WhyLine("target", target_words(target, at)))
+    if words := risk_words(target):
+        lines.append(WhyLine("risk", words))
+    lines.append(WhyLine("plan", plan_words(target, at)))
+    if words := estimate_words(target):
+        lines.append(WhyLine("estimate", words))
+    if words := promise_words(target, at):
+        lines.append(WhyLine("was promised", words))
+    return lines
+
+
+def _refused_lines(refused: Mapping[str, Any], num_gpus: int) -> list[WhyLine]:
+    lines = [WhyLine("deadline", f"refused: {refusal_words(refused)}")]
+    if "earliest" in refused:
+        words = f"{minute_after(refused['earliest'])} could be promised when it was asked for"
+        lines.append(WhyLine("earliest", words))
+    instead = alternatives_words(refused, num_gpus)
+    return lines + [WhyLine("would be taken", words) for words in instead]
 
 
 def lease_lines(live: LiveJob) -> list[WhyLine]:

@@ -12,7 +12,14 @@ from gsched.app.ended import ended_words, known_past
 from gsched.app.expected import Expected
 from gsched.app.job import LiveJob, find_parts
 from gsched.app.lease_ends import end_when_told
-from gsched.app.waiting import WhyLine, ahead_of, lease_lines, next_to_end, waiting_lines
+from gsched.app.waiting import (
+    WhyLine,
+    ahead_of,
+    lease_lines,
+    next_to_end,
+    target_lines,
+    waiting_lines,
+)
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.explain.never import Block
@@ -151,7 +158,7 @@ def _not_waiting(live: LiveJob) -> list[WhyLine]:
             lines.append(WhyLine("ends", _latest_end_words(row), at=row.end_time))
     if state.is_terminal and row.end_time:
         lines.append(WhyLine("ended", _exit_words(live), at=row.end_time))
-    return lines + lease_lines(live)
+    return lines + target_lines(live) + lease_lines(live)
 
 
 def _waking(live: LiveJob) -> list[str]:

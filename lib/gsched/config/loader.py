@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from gsched.config import deadlines
 from gsched.config.address import parse_address
 from gsched.config.fairness import check_fairness
 from gsched.config.freeze import parse_freeze
@@ -91,6 +92,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "energy.co2_g_a_kwh": (0, 100_000),
     "submit.suggest_wait_s": (1, 3600),
     "jobscript.grace_s": (1, 65535),
+    **deadlines.BOUNDS,
 }
 """Smallest and largest allowed value of each number, both included."""
 
@@ -382,6 +384,7 @@ def _check_text(key: str, value: Any) -> None:
     """Raise ConfigError for a text that is not what its key asks for."""
     check_node_text(key, value)
     check_fairness(key, value)
+    deadlines.check_deadlines(key, value)
     if key in _ADDRESSES and value:
         parse_address(value)
     if key in _PATHS and value and not Path(value).is_absolute():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from gsched.config.deadlines import DeadlineSettings
 from gsched.config.node_settings import (
     CesTable,
     EnergySettings,
@@ -262,6 +263,7 @@ class Settings:
     predict: PredictSettings = PredictSettings()
     daemon: DaemonSettings = DaemonSettings()
     fairness: FairnessSettings = FairnessSettings()
+    deadlines: DeadlineSettings = DeadlineSettings()
     forecast: ForecastSettings = ForecastSettings()
     heartbeat: HeartbeatSettings = HeartbeatSettings()
     helper: HelperSettings = HelperSettings()

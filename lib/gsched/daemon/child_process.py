@@ -22,6 +22,7 @@ from gsched.errors import UnavailableError
 
 NICENESS = 10
 _END_S = 1.0
+_SITE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 _PR_SET_PDEATHSIG = 1  # see prctl(2)
 _IDLE_LIMIT_S = 864_000.0  # a socket's time-out has a bound; questions come every day at least
 
@@ -71,13 +72,47 @@ class ChildProcess:
             status = self.process.wait(_END_S)
         except subprocess.TimeoutExpired:
             return ""
-        return f"signal {-status}" if status < 0 else f"exit status {status}"
+        return _end_of(status)
 
     def end(self) -> None:
         """Kill it, stopped as it may be, and clean up."""
         self.process.kill()
         self.connection.close()
         self.process.wait()
+
+
+def hand_text(argv: Sequence[str], text: str, limit_s: float) -> str:
+    """Run a command of the site's with `text` as its standard input; what went wrong, or ''.
+
+    It gets an environment of its own, no terminal, and is killed with all that it has started when
+    it takes longer than `limit_s`. What it says goes nowhere.
+    """
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=_SITE_ENVIRONMENT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return f"{argv[0]} cannot be run: {error.strerror}"
+    try:
+        process.communicate(text.encode(), timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return f"{argv[0]} takes longer than {limit_s:g} s"
+    except OSError as error:
+        return f"{argv[0]} does not read what it is told: {error.strerror}"
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return "" if process.returncode == 0 else f"{argv[0]} has failed: {_end_of(process.returncode)}"
+
+
+def _end_of(status: int) -> str:
+    return f"signal {-status}" if status < 0 else f"exit status {status}"
 
 
 def _command(module: str, parent: int) -> Sequence[str]:

@@ -20,6 +20,10 @@ from gsched.slurm.records import FreeText, PriorityRow, QueueRow
 
 CHANNEL = "site-factor"
 
+EARLIER_VALUES = 8
+"""So many values written earlier are still known as gsched's: slurmctld saves its state every five
+seconds, and forgets what it was told since when it is killed."""
+
 EpochLookup = Callable[[Sequence[QueueRow]], Sequence[int]]
 """First submit time of the logical job behind each row (the history knows requeued ones)."""
 
@@ -37,6 +41,8 @@ class Seen:
     ours: Standing | None
     is_cron: bool
     view: JobView
+    earlier: tuple[int, ...] = ()
+    """What gsched had written before `ours`, the last first."""
 
     @property
     def site_factor(self) -> int | None:
@@ -113,10 +119,11 @@ class JobBook:
                 or (seen.ours is not ours and seen.ours != ours)
                 or seen.is_cron != is_cron
             ):
-                view = self._view(key, row, text, priority, ours, is_cron, rules)
+                earlier = _earlier(seen, key, ours)
+                view = self._view(key, row, text, priority, ours, is_cron, rules, earlier)
                 if seen is not None and seen.view == view:
                     view = seen.view
-                seen = Seen(key, row, text, priority, ours, is_cron, view)
+                seen = Seen(key, row, text, priority, ours, is_cron, view, earlier)
             now[row.raw_id] = seen
         self.jobs, self._rules = now, rules
         if look.is_fresh:
@@ -146,6 +153,7 @@ class JobBook:
         ours: Standing | None,
         is_cron: bool,
         rules: Rules,
+        earlier: Sequence[int],
     ) -> JobView:
         wants = self._requests.wants(key)
         found = exclusions(
@@ -154,17 +162,29 @@ class JobBook:
             rules,
             opted_out=wants.opt_out,
             is_cron=is_cron,
-            is_foreign=priority is not None and is_foreign(priority.site_factor, ours),
+            is_foreign=priority is not None and is_foreign(priority.site_factor, ours, earlier),
             saves=wants.checkpoint,
         )
         return to_view(row, text.name, key, wants, found)
 
 
-def is_foreign(value: int, ours: Standing | None) -> bool:
-    """Whether another hand has set this SiteFactor: then it is not gsched's to change."""
+def is_foreign(value: int, ours: Standing | None, earlier: Sequence[int] = ()) -> bool:
+    """Whether another hand has set this SiteFactor: then it is not gsched's to change.
+
+    `earlier` are values that gsched wrote before: a slurmctld that was killed comes back with one.
+    """
     if ours is None:
         return value != 0
-    return value not in {ours.written, ours.found, *ours.may_be}
+    return value not in {ours.written, ours.found, *ours.may_be, *earlier}
+
+
+def _earlier(seen: Seen | None, key: JobKey, ours: Standing | None) -> tuple[int, ...]:
+    """What was written on the job before `ours`, as far as this process has seen."""
+    if seen is None or seen.key != key or seen.ours is None or ours is None:
+        return ()
+    if seen.ours.written == ours.written:
+        return seen.earlier
+    return (seen.ours.written, *seen.earlier)[:EARLIER_VALUES]
 
 
 def _delta(before: Mapping[int, Seen], now: Mapping[int, Seen]) -> Delta:

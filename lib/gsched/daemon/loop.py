@@ -9,16 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.gate import Gate, Mode, Verdict
 from gsched.daemon.kept_listener import KeptListener
 from gsched.daemon.lease_document import lease_documents
 from gsched.daemon.locks import StateDir
+from gsched.daemon.loop_ports import (
+    Foresight,
+    NoForesight,
+    NoSaver,
+    NoTargets,
+    Saver,
+    TargetKeeper,
+)
 from gsched.daemon.notify import Notifier
 from gsched.daemon.reloading import Reload, reload_if_wanted
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.situation import Board
 from gsched.daemon.status_file import Bulletin, RoundNews, describe, publish
+from gsched.daemon.target_document import NOTHING_TOLD
 from gsched.daemon.wishes import Wishes
 from gsched.engine.ports import Clock, Predictor
 from gsched.engine.round import RoundResult, RoundRunner
@@ -82,52 +90,6 @@ class Lead(Protocol):
         ...
 
 
-class Foresight(Protocol):
-    """Forecasts of when jobs will start, which are made beside the rounds."""
-
-    def edition(self) -> Edition:
-        """What is to be told now."""
-        ...
-
-    def after_round(self, result: RoundResult, config: SlurmConfig) -> None:
-        """Take over what a round has seen, and keep in the journal what was foreseen."""
-        ...
-
-
-class NoForesight:
-    """Foresees nothing: a single round, whose process ends before a forecast would be made."""
-
-    def edition(self) -> Edition:
-        """Nothing."""
-        return NOTHING_FORESEEN
-
-    def after_round(self, result: RoundResult, config: SlurmConfig) -> None:
-        """Nothing to be done."""
-
-
-class Saver(Protocol):
-    """Cluster energy saving, a step after each round."""
-
-    def after_round(self, config: SlurmConfig) -> None:
-        """Look at the nodes and do what is to be done. Raises LostLeadershipError alone."""
-        ...
-
-    def document(self) -> Mapping[str, JsonValue]:
-        """What it has to tell, {} where no energy is saved."""
-        ...
-
-
-class NoSaver:
-    """Saves nothing: a single round, whose process ends before a node would have woken."""
-
-    def after_round(self, config: SlurmConfig) -> None:
-        """Nothing to be done."""
-
-    def document(self) -> Mapping[str, JsonValue]:
-        """Nothing."""
-        return {}
-
-
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
     """What the admin asked for: act or observe, seconds between rounds, where to tell."""
@@ -166,6 +128,7 @@ class LoopParts:
     foresight: Foresight = field(default_factory=NoForesight)
     saver: Saver = field(default_factory=NoSaver)
     standing: Callable[[], Mapping[str, JsonValue]] = dict
+    targets: TargetKeeper = field(default_factory=NoTargets)
 
 
 class DaemonLoop:
@@ -178,6 +141,8 @@ class DaemonLoop:
         self._mode = parts.board.now.mode
         self._strangers = False
         self._fault = ""
+        self._targets_fault = ""
+        self._targets = NOTHING_TOLD
         self._round_began = -EARLY_ROUND_S
 
     def once(self) -> RoundResult:
@@ -199,12 +164,27 @@ class DaemonLoop:
         )
         parts.lead.note(verdict.mode.value, result.info.policy, sent + taken_back)
         self._note_strangers(result, verdict)
+        self._keep_targets(result, config)
         self._tell(result, config, verdict)
         parts.upkeep.after()
         self._foresee(result, config)
         parts.notifier.alive()
         parts.saver.after_round(config)
         return result
+
+    def _keep_targets(self, result: RoundResult, config: SlurmConfig) -> None:
+        """Keep what was promised, before anybody is told of it. Raises what the database raises."""
+        parts, fault = self.parts, ""
+        try:
+            self._targets = parts.targets.after_round(result, parts.runner.policy.requires, config)
+        except GschedError:
+            raise
+        except Exception as error:  # one of ours must not end the rounds
+            self._targets = NOTHING_TOLD
+            fault = f"{type(error).__name__}: {error}"
+            if self._targets_fault != fault:
+                log.exception("deadlines: a fault of gsched")
+        self._targets_fault = fault
 
     def _foresee(self, result: RoundResult, config: SlurmConfig) -> None:
         """Hand the round on to those who forecast. Raises what the journal raises."""
@@ -285,6 +265,7 @@ class DaemonLoop:
             ces=self.parts.saver.document(),
             fairness=self.parts.standing(),
             leases=self._leases(config),
+            targets=self._targets,
         )
         forecast = self.parts.foresight.edition()
         self.bulletin = describe(result, config, news, self.parts.requests, self.bulletin, forecast)

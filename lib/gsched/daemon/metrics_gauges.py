@@ -22,7 +22,9 @@ from gsched.daemon.lease_facts import LeaseFacts
 from gsched.daemon.metrics_ces import ces_metrics
 from gsched.daemon.metrics_forecast import forecast_metrics
 from gsched.daemon.metrics_leases import lease_metrics
+from gsched.daemon.metrics_targets import target_metrics
 from gsched.daemon.model_facts import KINDS, ModelFacts
+from gsched.daemon.target_facts import TargetFacts
 from gsched.engine.round import RoundResult
 from gsched.engine.starvation import STARVING
 from gsched.model.job import Capability, PredictionKind
@@ -61,6 +63,7 @@ class Facts:
     forecast: ForecastFacts | None = None
     ces: CesFacts | None = None
     leases: LeaseFacts | None = None
+    targets: TargetFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,8 @@ class Gauges(Collector):
             families += ces_metrics(facts.ces)
         if facts.leases is not None:
             families += lease_metrics(facts.leases)
+        if facts.targets is not None:
+            families += target_metrics(facts.targets)
         return [family for family in families if family.samples]
 
     def _daemon(self, facts: Facts) -> Iterator[Metric]:

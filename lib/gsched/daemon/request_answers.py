@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from gsched.model.decision import Admit, Decision, JsonValue, Refuse
-from gsched.model.job import Capability, JobView
+from collections.abc import Mapping
+
+from gsched.model.decision import Action, Admit, Decision, JsonValue, Refuse
+from gsched.model.job import Capability, JobKey, JobView
 from gsched.model.user_request import UserRequest, wants_document
+
+_NOTHING: Mapping[str, JsonValue] = {}
 
 ACCEPTED, UNUSED, REFUSED = "accepted", "unused", "refused"
 """Outcomes: granted; a hint that the policy does not use; declined, or planned by nobody."""
+
+
+def promises_of(decision: Decision) -> dict[JobKey, tuple[Action, ...]]:
+    """A policy's answers to requests for deadlines, by job."""
+    found: dict[JobKey, tuple[Action, ...]] = {}
+    for action in decision.actions:
+        if isinstance(action, Admit | Refuse):
+            found[action.key] = (*found.get(action.key, ()), action)
+    return found
 
 
 def answer_document(
@@ -17,12 +30,14 @@ def answer_document(
     acting: bool,
     asked: UserRequest | None,
     problem: str,
+    refusal: Mapping[str, JsonValue] = _NOTHING,
 ) -> dict[str, JsonValue]:
     """The part of a job's public answer that is about its request.
 
     ``accepted`` is false when something is refused, or the token cannot be understood. Without a
     request it is true and the rest has no key. Each of ``outcomes`` has ``want``, ``outcome``
-    and ``reason`` (words), and where known ``earliest`` (refused) or ``finish_time`` and
+    and ``reason`` (words), and where known ``earliest``, ``why`` and ``alternatives`` (refused, see
+    ``target_document.refusal_document``: `refusal` is what is kept of it) or ``finish_time`` and
     ``probability`` (accepted).
     """
     document: dict[str, JsonValue] = {"accepted": not problem}
@@ -35,9 +50,9 @@ def answer_document(
     if wants.opt_out:
         outcomes.append(_outcome("none", ACCEPTED, "gsched keeps away from this job"))
     if wants.deadline is not None:
-        outcomes.append(_promise("deadline", view, decision, policy, acting))
+        outcomes.append(_promise("deadline", view, decision, policy, acting, refusal))
     if wants.soft_deadlines:
-        outcomes.append(_promise("soft_deadlines", view, decision, policy, acting))
+        outcomes.append(_promise("soft_deadlines", view, decision, policy, acting, refusal))
     unused = f"policy {policy} does not use it"
     if wants.phases:
         outcomes.append(_outcome("phases", UNUSED, unused))
@@ -58,7 +73,12 @@ def answer_document(
 
 
 def _promise(
-    want: str, view: JobView, decision: Decision, policy: str, acting: bool
+    want: str,
+    view: JobView,
+    decision: Decision,
+    policy: str,
+    acting: bool,
+    refusal: Mapping[str, JsonValue],
 ) -> dict[str, JsonValue]:
     """The answer to a deadline: a policy's Admit or Refuse, else that nobody plans it."""
     left_alone = view.exclusion(Capability.ADMIT)
@@ -74,7 +94,8 @@ def _promise(
             return said | {"finish_time": action.finish_time, "probability": action.probability}
         if isinstance(action, Refuse):
             said = _outcome(want, REFUSED, f"policy {policy} cannot keep it")
-            return said if action.earliest is None else said | {"earliest": action.earliest}
+            told = {} if action.earliest is None else {"earliest": action.earliest}
+            return {**said, **told, **refusal}
     return _outcome(want, REFUSED, f"not planned: policy {policy} keeps no deadlines")
 
 

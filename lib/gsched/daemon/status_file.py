@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gsched.daemon.ces_facts import ces_for_everybody
 from gsched.daemon.fairness_told import fairness_for_everybody
 from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
-from gsched.daemon.forecast_shapes import is_foreseen
-from gsched.daemon.lease_document import is_lease
-from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED, answer_document
+from gsched.daemon.request_answers import answer_document, promises_of
 from gsched.daemon.shapes import is_number
+from gsched.daemon.status_shapes import is_sound
+from gsched.daemon.target_document import NOTHING_TOLD, TargetsTold, told_params
 from gsched.files import read_bounded, write_atomically
-from gsched.model.decision import Decision, JsonValue
+from gsched.model.decision import Action, Decision, JsonValue
 from gsched.model.job import Capability, JobState, JobView, PredictionKind
 from gsched.slurm.records import SlurmConfig
 
@@ -96,6 +96,7 @@ class _Basis(NamedTuple):
     requests: int
     forecast: int
     leases: Mapping[str, dict[str, JsonValue]]
+    targets: TargetsTold
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class RoundNews:
     `mode` is the gate's, `why` its reason. `query_address` is where the query socket listens, ''
     for nowhere; `query_problem` why it does not listen where it should. `ces` is what energy saving
     has told after the round before, `fairness` how accounts stood when the last hour was closed,
-    `leases` what is to be told of jobs' leases, by Slurm's id.
+    `leases` what is to be told of jobs' leases, by Slurm's id, `targets` of their deadlines.
     """
 
     interval_s: float
@@ -144,6 +145,7 @@ class RoundNews:
     ces: Mapping[str, JsonValue] = field(default_factory=dict)
     fairness: Mapping[str, JsonValue] = field(default_factory=dict)
     leases: Mapping[str, dict[str, JsonValue]] = field(default_factory=dict)
+    targets: TargetsTold = NOTHING_TOLD
 
 
 def describe(
@@ -177,20 +179,29 @@ def describe(
         "query_problem": news.query_problem,
         "ces": ces_for_everybody(news.ces),
         "fairness": fairness_for_everybody(news.fairness, config),
+        "targets": dict(news.targets.head),
     }
+    decision, told = result.decision, news.targets
     basis = _Basis(
-        result.state.jobs, result.decision, requests.edition, forecast.number, news.leases
+        result.state.jobs, decision, requests.edition, forecast.number, news.leases, told
     )
     if before is not None and _says_the_same(before, head, basis):
         return replace(before, head=head, private=private)
     views = [v for v in result.state.jobs.views if v.state in _TOLD]
+    promises = promises_of(decision)
     answers = JobAnswers(
-        jobs={v.key.slurm_id: _public_job(v, result, requests, forecast) for v in views},
+        jobs={
+            v.key.slurm_id: _public_job(
+                v, result, requests, forecast, promises.get(v.key, ()), private, told.answers
+            )
+            for v in views
+        },
         owners={v.key.slurm_id: v.user for v in views},
     )
-    for name, lease in news.leases.items():
-        if name in answers.jobs:
-            answers.jobs[name]["lease"] = {**lease}
+    for what, documents in (("lease", news.leases), ("target", told.jobs)):
+        for name, document in documents.items():
+            if name in answers.jobs:
+                answers.jobs[name][what] = {**document}
     return Bulletin(head, answers, private, basis)
 
 
@@ -208,21 +219,32 @@ def _says_the_same(before: Bulletin, head: Mapping[str, JsonValue], basis: _Basi
 
 
 def _public_job(
-    view: JobView, result: RoundResult, requests: RequestBook, forecast: Edition
+    view: JobView,
+    result: RoundResult,
+    requests: RequestBook,
+    forecast: Edition,
+    promises: tuple[Action, ...],
+    private: bool,
+    refusals: Mapping[str, dict[str, JsonValue]],
 ) -> dict[str, JsonValue]:
     asked, problem = requests.of(view.key), requests.problem(view.key)
     info = result.info
-    answer = answer_document(view, result.decision, info.policy, info.acting, asked, problem)
-    said = job_document(view, result.decision) | answer
+    decision = replace(result.decision, actions=promises)  # few: not all are looked through
+    refusal = refusals.get(view.key.slurm_id, {})
+    answer = answer_document(view, decision, info.policy, info.acting, asked, problem, refusal)
+    said = job_document(view, result.decision, private=private) | answer
     if view.state is not JobState.PENDING:
         return said
     return {**said, **forecast.of((view.key.slurm_id, view.attempt))}
 
 
-def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
+def job_document(
+    view: JobView, decision: Decision, *, private: bool = False
+) -> dict[str, JsonValue]:
     """What gsched says of one job; `submit_time` names the attempt that it is about.
 
-    What there is none of has no key: ``rank``, ``reason``, ``excluded``, ``duration_s``.
+    What there is none of has no key: ``rank``, ``reason``, ``excluded``, ``duration_s``. On a
+    `private` cluster nobody is told of another's job.
     """
     rank = decision.order.get(view.key)
     reason = decision.reasons.get(view.key)
@@ -232,7 +254,7 @@ def job_document(view: JobView, decision: Decision) -> dict[str, JsonValue]:
     if rank:
         job["rank"] = {"queue": rank.queue, "position": rank.position, "of": rank.of}
     if reason:
-        job["reason"] = {"code": reason.code, "params": dict(reason.params)}
+        job["reason"] = {"code": reason.code, "params": told_params(reason.params, private)}
     if excluded:
         job["excluded"] = {"code": excluded.code, "detail": excluded.detail}
     if duration:
@@ -276,7 +298,7 @@ def parse_status(text: str) -> dict[str, Any] | None:
         is_number(document.get(key)) for key in ("as_of", "interval_s")
     ):
         return None
-    document["jobs"] = {name: job for name, job in jobs.items() if _is_sound(job)}
+    document["jobs"] = {name: job for name, job in jobs.items() if is_sound(job)}
     return document
 
 
@@ -292,92 +314,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise ValueError("not finite")
     return value
-
-
-def _is_sound(job: object) -> bool:
-    """Whether a job's answer has the shape of `job_document`; one that has not is no answer."""
-    if not isinstance(job, dict) or not is_number(job.get("submit_time")):
-        return False
-    rank, reason = job.get("rank"), job.get("reason")
-    excluded, duration = job.get("excluded"), job.get("duration_s")
-    return (
-        (rank is None or _has(rank, {"queue": str, "position": int, "of": int}))
-        and (reason is None or _has(reason, {"code": str, "params": dict}))
-        and (excluded is None or _has(excluded, {"code": str, "detail": str}))
-        and (duration is None or _is_duration(duration))
-        and ("lease" not in job or is_lease(job["lease"]))
-        and _is_answer(job)
-        and is_foreseen(job)
-    )
-
-
-_ANSWER_KEYS = frozenset({"accepted", "request_problem", "request", "outcomes"})
-
-
-def _is_answer(job: dict[str, Any]) -> bool:
-    """Whether the part of ``answer_document`` has its shape; most jobs have none."""
-    if _ANSWER_KEYS.isdisjoint(job):
-        return True
-    outcomes = job.get("outcomes", [])
-    return (
-        isinstance(job.get("accepted", True), bool)
-        and isinstance(job.get("request_problem", ""), str)
-        and ("request" not in job or _is_request(job["request"]))
-        and isinstance(outcomes, list)
-        and all(_is_outcome(found) for found in outcomes)
-    )
-
-
-def _is_request(request: object) -> bool:
-    shape = {"token": str, "unknown": int, "wants": dict}
-    return (
-        isinstance(request, dict)
-        and _has(request, shape)
-        and is_number(request.get("first_seen"))
-        and _is_wants(request["wants"])
-    )
-
-
-def _is_wants(wants: dict[str, Any]) -> bool:
-    """Whether it has the shape of ``wants_document``."""
-    soft, phases = wants.get("soft_deadlines", []), wants.get("phases", [])
-    return (
-        all(isinstance(wants.get(flag, True), bool) for flag in ("none", "shareable", "checkpoint"))
-        and all(is_number(wants.get(name, 0)) for name in ("deadline", "number"))
-        and isinstance(soft, list)
-        and all(map(_is_pair, soft))
-        and isinstance(phases, list)
-        and all(isinstance(phase, str) for phase in phases)
-    )
-
-
-def _is_outcome(found: object) -> bool:
-    return (
-        isinstance(found, dict)
-        and _has(found, {"want": str, "reason": str})
-        and found.get("outcome") in (ACCEPTED, UNUSED, REFUSED)
-        and all(is_number(found.get(key, 0)) for key in ("earliest", "finish_time", "probability"))
-    )
-
-
-def _is_duration(duration: object) -> bool:
-    return (
-        isinstance(duration, dict)
-        and _has(duration, {"quantiles": list, "similar_jobs": int})
-        and is_number(duration.get("mean"))
-        and is_number(duration.get("caution", 1))
-        and all(map(_is_pair, duration["quantiles"]))
-    )
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(is_number, value))
-
-
-def _has(value: object, types: dict[str, Any]) -> bool:
-    if not isinstance(value, dict):
-        return False
-    for name, kind in types.items():  # noqa: SIM110 - a generator costs a tenth of `queue`
-        if not isinstance(value.get(name), kind):
-            return False
-    return True

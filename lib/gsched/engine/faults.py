@@ -34,6 +34,8 @@ class FaultPoint(enum.Enum):
     CES_ALL_SENT = "ces-all-sent"
     FAIRNESS_NOTED = "fairness-noted"
     FAIRNESS_CLOSED = "fairness-closed"
+    TARGETS_KEPT = "targets-kept"
+    TARGETS_MAILED = "targets-mailed"
     MODEL_KEPT = "model-kept"
     MODEL_RECORDED = "model-recorded"
     MODEL_IN_USE = "model-in-use"
@@ -51,7 +53,10 @@ CES_POINTS = tuple(p for p in FaultPoint if p.value.startswith("ces-"))
 FAIRNESS_POINTS = tuple(p for p in FaultPoint if p.value.startswith("fairness-"))
 """Those after the steps that keep up the ledger of tenants; only a service comes to them."""
 
-_OTHERS = (*LEASE_POINTS, *CES_POINTS, *FAIRNESS_POINTS, *MODEL_POINTS)
+TARGET_POINTS = tuple(p for p in FaultPoint if p.value.startswith("targets-"))
+"""Those after deadlines were kept, and after one was warned of; others do not come to them."""
+
+_OTHERS = (*TARGET_POINTS, *LEASE_POINTS, *CES_POINTS, *FAIRNESS_POINTS, *MODEL_POINTS)
 ROUND_POINTS = tuple(p for p in FaultPoint if p not in _OTHERS)
 """Those that an acting round with something to write comes to."""
 

@@ -48,6 +48,15 @@ def as_it_is(
     return memory
 
 
+WithProgress = Callable[[ClusterState, Policy], ClusterState]
+"""A state, and the policy that is to decide on it → the state with what its jobs tell."""
+
+
+def untold(state: ClusterState, _policy: Policy) -> ClusterState:
+    """Where jobs have no way to tell how far they are."""
+    return state
+
+
 @dataclass(frozen=True, slots=True)
 class RoundResult:
     """What one round saw, decided and did.
@@ -111,8 +120,11 @@ class RoundRunner:
         leases: LeaseDriver | None = None,
         extra: Callable[[], Mapping[str, JsonValue]] = dict,
         seed: Seed = as_it_is,
+        progress: WithProgress = untold,
     ) -> None:
-        """`extra` is asked once in a round, after the plan; `seed` before the policy decides."""
+        """`extra` is asked once in a round, after the plan; `seed` before the policy decides, and
+        `progress` of what it decides on.
+        """
         self.backend = backend
         self.policy = policy
         self.journal = journal
@@ -126,6 +138,7 @@ class RoundRunner:
         self.leases = leases
         self.extra = extra
         self.seed = seed
+        self.progress = progress
         self._predictions = PredictionBook()
         self._observed: dict[tuple[JobKey, str], int] = {}
         # Attempts whose last change was refused, and for how many rounds they are left alone.
@@ -194,7 +207,8 @@ class RoundRunner:
             with times.of("leases"):
                 state = self.leases.seen(state, acting)
         with times.of("predict"):
-            return self._predictions.fill(state, self.predictor, self.journal), recovered
+            state = self._predictions.fill(state, self.predictor, self.journal)
+            return self.progress(state, self.policy), recovered
 
     def _decide(
         self, state: ClusterState, memory: Mapping[str, JsonValue], now: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gsched.explain.deadline_reasons import deadline_reason
 from gsched.explain.params import Params, amount, at, number, span
 
 
@@ -13,7 +14,7 @@ def order_reason(code: str, params: Params) -> str | None:
     Params come from files that anybody may have written: what is no number is shown as ``?``.
     """
     words = _WORDS.get(code)
-    return words(params) if words else None
+    return words(params) if words else deadline_reason(code, params)
 
 
 def _hours(params: Params, name: str) -> str:
@@ -84,4 +85,4 @@ _WORDS: dict[str, Callable[[Params], str]] = {
     "optimus.remaining-gpu-time": _remaining_service("gpu"),
     "optimus.remaining-cpu-time": _remaining_service("cpu"),
 }
-"""Every code of a policy that is not told elsewhere (see ``policy_reasons``)."""
+"""Every code of a policy that is not told elsewhere (``policy_reasons``, ``deadline_reasons``)."""

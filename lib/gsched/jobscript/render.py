@@ -84,7 +84,8 @@ class Surroundings:
     `python` runs gsched on the nodes. `checkpoints`: the job has a folder of them, below
     `checkpoint_root`, and one is written each `every_s` seconds (None: as the runtime chooses).
     `notice_s` seconds before its time limit (of `time_limit_s`) the job is told, unless the user's
-    own ``--signal`` is another; `grace_s` are from SIGTERM to SIGKILL. None: not known.
+    own ``--signal`` is another; `grace_s` are from SIGTERM to SIGKILL. None: not known. `profile_s`
+    of a profile run: for how long it goes on after its first step.
     """
 
     python: str
@@ -97,6 +98,7 @@ class Surroundings:
     own_signal: str = ""
     heartbeat_dir: str = ""
     phases: tuple[str, ...] = ()
+    profile_s: float | None = None
 
 
 def render(
@@ -133,6 +135,7 @@ def render(
         "told_s": told_s(around.own_signal) if around.own_signal else seconds,
         "heartbeat_dir": around.heartbeat_dir,
         "phases": ",".join(around.phases),
+        "profile_s": None if around.profile_s is None else f"{around.profile_s:g}",
     }
     try:
         return _bytes(library.environment.get_template(template.name + SUFFIX).render(context))

@@ -11,6 +11,7 @@ from gsched.launch import environment, evaluation, logs, ports, private_folder, 
 from gsched.launch.child_process import Children
 from gsched.launch.job import Job, printable
 from gsched.launch.options import Options
+from gsched.launch.profile import Profile, throw_away
 from gsched.launch.register import Register
 from gsched.launch.say import say
 from gsched.launch.supervise import Supervisor, hold_signals
@@ -102,6 +103,7 @@ class _Attempt:
         options, job = self._options, self._job
         writer = self._start_writer()
         limit = self._time_limit()
+        profile = self._profile()
         supervisor = Supervisor(
             job,
             self._children,
@@ -110,12 +112,16 @@ class _Attempt:
             limit=limit,
             own=[*self._start_sampler(), *([writer.pid] if writer else [])],
             note=self._register.signal,
+            is_due=None if profile is None else profile.is_due,
         )
         self._environ |= mark_as_of_job(self._environ, _OF_JOB_ALONE)
         code = supervisor.run(options.command, self._environ)
         supervisor.settle()
         if writer is not None:
             writer.end()
+        if profile is not None:
+            throw_away(self._checkpoints)
+            return 0 if profile.is_over else code
         was_stopped = self._was_stopped()
         goes_on = supervisor.job_goes_on(code, was_stopped=was_stopped)
         notes = [limit.note] if limit else []
@@ -129,10 +135,14 @@ class _Attempt:
 
     def _time_limit(self) -> TimeLimit | None:
         options, job = self._options, self._job
-        if job is None or not options.at_timeout:
+        if job is None or not options.at_timeout or options.profile is not None:
             return None
         folder = self._checkpoints or self._here
         return TimeLimit(job, folder, at_timeout=options.at_timeout, notice_s=options.notice)
+
+    def _profile(self) -> Profile | None:
+        seconds = self._options.profile
+        return None if seconds is None else Profile(seconds, self._job, self._environ)
 
     def _start_sampler(self) -> list[int]:
         """Of this node's GPUs; the task prolog starts those of further nodes."""

@@ -13,6 +13,8 @@ from gsched.telemetry.job_environment import FOLDER_VARIABLE, of_this_job
 
 CHECKPOINT_FOLDER = "GSCHED_CHECKPOINT_DIR"
 _WRITER = "GSCHED_CKPT_WRITER"
+PROFILE_ROOT = Path("gsched-checkpoints")
+"""Where a profile run's checkpoints go whose template names a folder for the job's."""
 
 _OF_ANOTHER_RUN = re.compile(
     r"RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|NODE_RANK"
@@ -45,6 +47,8 @@ def checkpoint_folder(
     root = options.checkpoints or options.checkpoint_folder
     if root is None:
         return None
+    if options.profile is not None:  # nothing of the job's own is touched
+        return here / (options.checkpoints or PROFILE_ROOT) / f"profile-{job.job_id if job else ''}"
     if said := of_this_job(environ, CHECKPOINT_FOLDER):
         return _of_task(here / said, job)
     if options.checkpoint_folder is not None:

@@ -28,6 +28,7 @@ class Options:
     ranks: bool
     attempt_logs: bool
     evaluate: Path | None
+    profile: float | None
 
 
 def parse(argv: Sequence[str]) -> Options:
@@ -72,5 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--ranks", action="store_true", help="give the ranks of a distributed training their place")
     add("--attempt-logs", action="store_true", help="each attempt's output in a file of its own")
     add("--evaluate", metavar="FOLDER", type=Path, help="evaluate its newest valid checkpoint")
+    add(
+        "--profile", metavar="SECONDS", type=float,
+        help="end so long after the first step; checkpoints are thrown away",
+    )  # fmt: skip
     add("command", nargs="*", metavar="COMMAND", help="after --: what to run")
     return parser

@@ -54,9 +54,11 @@ class Supervisor:
         limit: TimeLimit | None,
         own: Collection[int],
         note: Callable[[int], None],
+        is_due: Callable[[], bool] | None = None,
     ) -> None:
         """`limit`: for a job that comes back from its time limit; `own`: processes beside the
-        script, which signals do not mean; `note` is told each signal that comes.
+        script, which signals do not mean; `note` is told each signal that comes. `is_due` says,
+        once, that the script is to end.
         """
         self._children = children
         self._slurm = SlurmView(job)
@@ -64,6 +66,7 @@ class Supervisor:
         self._job = job
         self._limit = limit
         self._note = note
+        self._is_due = is_due
         self._witness = witness
         self._without = {*own, witness.pid}
         self._script = 0
@@ -136,6 +139,8 @@ class Supervisor:
             self._requeue()
         if self._parent not in (0, os.getppid()):
             self._end_lost()
+        if self._is_due is not None and self._is_due():
+            self._send(signal.SIGTERM, by_slurm=False)
 
     def _bring_on(self, number: int) -> None:
         if number not in IGNORED_BY_DEFAULT:

@@ -137,22 +137,57 @@ class Power(ActionBase):
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A part of a calendar: a job is to hold `num_gpus` from `start_time` to `end_time` (epoch)."""
+
+    start_time: int
+    end_time: int
+    num_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """What could be promised instead of what was refused; each is checked as the request was.
+
+    `kind`: ``later`` (the job as it is), ``fewer-gpus`` (with `num_gpus`), ``soft`` (the deadline
+    as the first of soft ones, of which `finish_time` meets a later one).
+    """
+
+    kind: str
+    finish_time: int
+    num_gpus: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Admit(ActionBase):
-    """Accept a job's request with the promised finish time and its probability."""
+    """Accept a job's request with the promised finish time and its probability; `plan` is how.
+
+    Comes again in every round for as long as the target stands, with what holds then.
+    `budget_gpu_s` is for how many GPU-seconds it was admitted (0: not said), `admitted_time` when
+    (epoch, 0: now).
+    """
 
     needs: ClassVar[Capability] = Capability.ADMIT
 
     finish_time: int
     probability: float
+    plan: tuple[PlannedRun, ...] = ()
+    budget_gpu_s: float = 0.0
+    admitted_time: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse(ActionBase):
-    """Decline a request; `earliest` is the first finish time that could be promised."""
+    """Decline a request; `earliest` is the first finish time that could be promised.
+
+    Why is the job's reason. Comes again in every round while the job is in the queue.
+    """
 
     needs: ClassVar[Capability] = Capability.ADMIT
 
     earliest: int | None
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

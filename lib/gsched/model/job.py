@@ -163,6 +163,10 @@ MAX_DEADLINE = 2**33
 """The last epoch time (in the year 2242) that can be a deadline."""
 
 MAX_SOFT_DEADLINES = 8
+MAX_PROFILES = 2
+"""Profile runs of a job: one, or one on a node and one on two."""
+
+MAX_JOB_ID = 2**31 - 1
 MAX_REWARD = 1e9
 
 
@@ -174,7 +178,8 @@ class Wants:
     time, reward) in rising order, the reward for having ended by then (0 < reward ≤ MAX_REWARD).
     `phases` are some of PHASES. `checkpoint`: the job has been submitted so that it saves
     checkpoints when it is told to, and goes on after them. `number` tells apart requests that are
-    otherwise equal.
+    otherwise equal. `profiles` are the ids of the job's profile runs, the one on a single node
+    first.
     """
 
     opt_out: bool = False
@@ -184,6 +189,7 @@ class Wants:
     shareable: bool = False
     checkpoint: bool = False
     number: int = 0
+    profiles: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +332,7 @@ class JobView:
     (None = not known). `restarts` is Slurm's count: a requeue raises it at once, the submit time
     only when the job has left its nodes. `waiting_tasks` is more than 1 for an array that Slurm has
     not split into jobs of their own yet, as far as it tells how many tasks there are.
+    `awaits_profile`: its profile runs are not over yet.
     """
 
     key: JobKey
@@ -351,6 +358,7 @@ class JobView:
     pending_reason: str = ""
     restarts: int = 0
     waiting_tasks: int = 1
+    awaits_profile: bool = False
 
     def exclusion(self, capability: Capability) -> Exclusion | None:
         """The first reason why `capability` must leave this job alone, or None."""

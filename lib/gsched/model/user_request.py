@@ -42,6 +42,8 @@ def wants_document(wants: Wants) -> dict[str, JsonValue]:
         found["checkpoint"] = True
     if wants.number:
         found["number"] = wants.number
+    if wants.profiles:
+        found["profiles"] = list(wants.profiles)
     return found
 
 
@@ -55,4 +57,5 @@ def wants_of(document: Mapping[str, Any]) -> Wants:
         shareable=bool(document.get("shareable")),
         checkpoint=bool(document.get("checkpoint")),
         number=document.get("number", 0),
+        profiles=tuple(document.get("profiles", [])),
     )

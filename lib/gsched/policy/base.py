@@ -56,8 +56,9 @@ class Policy(ABC):
 
     A STATIC one implements `static_key`, one whose order has a closed form `order_form`. Where
     `axes` is None, as plugins may have it, nobody has said where the policy stands. `takes` says
-    what of the site its constructor takes beside knobs: ``quotas`` (GPUs by tenant, or None) and
-    ``gpu_weights`` (worth by type of GPU).
+    what of the site its constructor takes beside knobs: ``quotas`` (GPUs by tenant, or None),
+    ``gpu_weights`` (worth by type of GPU), ``target_rules`` (who may have deadlines promised).
+    `reads_progress`: it goes by how far jobs say they are, so that live rounds ask them.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Policy(ABC):
     requires: frozenset[Capability]
     order_kind: OrderKind
     needs_prediction: bool = False
+    reads_progress: bool = False
     knobs: tuple[KnobSpec, ...] = ()
     takes: frozenset[str] = frozenset()
 

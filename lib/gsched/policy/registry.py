@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gsched.errors import ConfigError
 from gsched.model.job import Capability
+from gsched.model.targets import TargetRules
 from gsched.policy.axes import Axes
 from gsched.policy.base import KnobSpec, OrderKind, Policy
 from gsched.policy.scoped import Scoped
@@ -32,6 +33,7 @@ POLICIES: dict[str, str] = {
     "tiresias-l": "gsched.policy.tiresias_l:TiresiasL",
     "themis": "gsched.policy.themis:Themis",
     "gandiva-fair": "gsched.policy.gandiva_fair:GandivaFair",
+    "chronus": "gsched.policy.chronus:Chronus",
     "ltgf": "gsched.policy.ltgf:Ltgf",
     "allox": "gsched.policy.allox:Allox",
     "optimus": "gsched.policy.optimus:Optimus",
@@ -49,15 +51,20 @@ class SiteFacts:
     """What a policy may know of its site beside the jobs: see ``Policy.takes``.
 
     `quotas` are GPUs by tenant, None where all have equal ones; `gpu_weights` the worth of GPUs by
-    type, 1 where not named.
+    type, 1 where not named; `target_rules` who may have deadlines promised.
     """
 
     quotas: Mapping[str, float] | None = None
     gpu_weights: Mapping[str, float] = field(default_factory=dict)
+    target_rules: TargetRules = TargetRules()
 
     def told(self, wanted: Collection[str]) -> dict[str, Any]:
         """As keyword arguments, what is among `wanted`."""
-        all_facts = {"quotas": self.quotas, "gpu_weights": self.gpu_weights}
+        all_facts = {
+            "quotas": self.quotas,
+            "gpu_weights": self.gpu_weights,
+            "target_rules": self.target_rules,
+        }
         return {name: fact for name, fact in all_facts.items() if name in wanted}
 
 

@@ -57,6 +57,7 @@ class Scoped(Policy):
         kinds = {policy.order_kind for policy in self.policies}
         self.order_kind = next(kind for kind in _MOST_DEPENDENT if kind in kinds)
         self.needs_prediction = any(policy.needs_prediction for policy in self.policies)
+        self.reads_progress = any(policy.reads_progress for policy in self.policies)
 
     def static_key(self, jobs: JobTable) -> FloatColumn:
         """Of each job the key of its policy, NaN for a job of several."""

@@ -37,7 +37,9 @@ _LEVEL_POINTS = 2**40  # of a level of 1.0
 _TIE_POINTS = 2**20  # of one point of a level: room for jobs that have the same
 _STARVING_POINTS = round(STARVING_FROM * _LEVEL_POINTS) * _TIE_POINTS
 
-CAPABILITIES = frozenset({Capability.REORDER, Capability.PREEMPT, Capability.ORACLE})
+CAPABILITIES = frozenset(
+    {Capability.REORDER, Capability.PREEMPT, Capability.ADMIT, Capability.ORACLE}
+)
 """What a simulation can do for a policy."""
 
 

@@ -9,6 +9,7 @@ ASCII without blanks and braces; at most 300 bytes. Items::
     phase=NAME+NAME     what the job does
     share               it may share its GPUs
     ckpt                it saves checkpoints when told to, and goes on after them
+    profile=ID+ID       its profile runs, one or two jobs of the same user
     n=NUMBER            tells apart requests that are otherwise equal
 
 Whoever can edit the comment can write a token: it is hostile, and never trusted beyond what its
@@ -25,7 +26,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.errors import UsageError
-from gsched.model.job import MAX_DEADLINE, MAX_REWARD, MAX_SOFT_DEADLINES, PHASES, Wants
+from gsched.model.job import (
+    MAX_DEADLINE,
+    MAX_JOB_ID,
+    MAX_PROFILES,
+    MAX_REWARD,
+    MAX_SOFT_DEADLINES,
+    PHASES,
+    Wants,
+)
 
 VERSION = 1
 MAX_TOKEN_BYTES = 300
@@ -37,6 +46,7 @@ _OPENING = re.compile(r"(?:\A|(?<= ))gs([1-9]\d{0,8})\{", re.ASCII)
 _BODY = re.compile(r"([!-z|~]*)\}", re.ASCII)
 _TIME = re.compile(r"[1-9]\d{0,9}", re.ASCII)
 _REWARD = re.compile(r"\d{1,10}(?:\.\d{1,20})?(?:e-?\d{1,3})?", re.ASCII)
+_JOB_ID = re.compile(r"[1-9]\d{0,9}", re.ASCII)
 _NUMBER = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
 
@@ -69,6 +79,8 @@ def token(wants: Wants) -> str:
         items.append("share")
     if wants.checkpoint:
         items.append("ckpt")
+    if wants.profiles:
+        items.append(f"profile={'+'.join(map(str, wants.profiles))}")
     if wants.number:
         items.append(f"n={wants.number}")
     if not items:
@@ -198,6 +210,16 @@ def _phases(text: str) -> tuple[str, ...]:
     return phases
 
 
+def _profiles(text: str) -> tuple[int, ...]:
+    ids = text.split("+")
+    if not all(map(_JOB_ID.fullmatch, ids)) or len(set(ids)) < len(ids):
+        raise ValueError("a profile run that is none")
+    found = tuple(map(int, ids))
+    if len(found) > MAX_PROFILES or max(found) > MAX_JOB_ID:
+        raise ValueError("a profile run that is none")
+    return found
+
+
 def _request_number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise ValueError("a number that is none")
@@ -208,5 +230,6 @@ _FLAGS = {"none": "opt_out", "share": "shareable", "ckpt": "checkpoint"}
 _VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "deadline": ("deadline", _time),
     "phase": ("phases", _phases),
+    "profile": ("profiles", _profiles),
     "n": ("number", _request_number),
 }

@@ -66,6 +66,7 @@ from gsched_sql.schema.power import (
     power_spans,
     wake_delays,
 )
+from gsched_sql.schema.targets import target_events, target_runs, targets
 
 __all__ = [
     "REVISION",
@@ -112,6 +113,9 @@ __all__ = [
     "series",
     "standings",
     "steps",
+    "target_events",
+    "target_runs",
+    "targets",
     "tenants",
     "tres_counts",
     "tres_lists",
@@ -120,5 +124,5 @@ __all__ = [
     "wake_delays",
 ]
 
-REVISION = "0007"
+REVISION = "0008"
 """The alembic revision that these tables are."""

@@ -284,7 +284,7 @@ def test_show_tells_of_a_request_in_words(settings, slurm, monkeypatch):
     assert rows["gsched news"] == "7"  # of a later version: shown as it is
     told = rows["gsched answers"]
     assert told.startswith(f"--gs-deadline {local_time(1_798_106_400)[:16]}")
-    assert f" refused: no; earliest {local_time(1_798_106_401)[:16]}" in told
+    assert f" refused: no; earliest {local_time(1_798_106_401 + 59)[:16]}" in told  # not sooner
     assert not any(
         "{" in text or "17981" in text for text in map(str, rows.values()) if text != "gs1{d}"
     )

@@ -236,7 +236,7 @@ def test_the_example_file_shows_every_key_with_its_default(tmp_path):
     text = EXAMPLE.read_text(encoding="utf-8")
     tables = {"database": {}, "slurm": {}, "predict": {}, "submit": {}, "phases": {}}
     tables |= {"daemon": {"knobs": {}, "policy_scope": {}}, "helper": {}, "forecast": {}}
-    tables |= {"fairness": {"quotas": {}, "gpu_weights": {}}}
+    tables |= {"fairness": {"quotas": {}, "gpu_weights": {}}, "deadlines": {}}
     tables |= {"heartbeat": {}, "jobscript": {}, "power": {}}
     tables |= {"ces": {"least_idle": {}}, "energy": {}}
     assert tomllib.loads(text) == tables

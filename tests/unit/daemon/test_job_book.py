@@ -31,3 +31,23 @@ def test_jobs_that_come_and_go_one_by_one_are_let_go_too() -> None:
         bench.client.rows = {raw_id: queue_row(raw_id)}
         bench.snapshot()
     assert len(bench.epoch_lookups) == 2 * 29
+
+
+def test_what_gsched_wrote_before_is_not_taken_for_another_hands() -> None:
+    """A slurmctld that was killed comes back with the values that it had saved last."""
+    bench = Bench(1)
+
+    def is_left_alone(shown: int) -> bool:
+        bench.client.factors[1] = shown
+        (view,) = bench.snapshot().jobs.views
+        return "foreign-site-factor" in {why.code for why in view.exclusions}
+
+    for written in (100, 200, 300):
+        bench.stands(1, 0, written)
+        assert not is_left_alone(written)
+    assert not is_left_alone(100)
+    assert is_left_alone(250)
+    for written in range(301, 310):
+        bench.stands(1, 0, written)
+        assert not is_left_alone(written)
+    assert is_left_alone(100)  # so many writes slurmctld does not forget

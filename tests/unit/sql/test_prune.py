@@ -39,6 +39,7 @@ def test_old_jobs_go_and_their_sums_stay_on_every_engine(database_url, tmp_path)
         "predictions": 1,
         "requests": 1,
         "leases": 1,
+        "targets": 1,
         "actions": 1,
         "rounds": 0,  # the policy's memory and job 8's change rest on it
         "spans": 1,  # not the newest one
@@ -55,6 +56,7 @@ def test_old_jobs_go_and_their_sums_stay_on_every_engine(database_url, tmp_path)
     assert scalar(database_url, "SELECT count(*) FROM jobs") == 22
     assert is_sound(database_url)
     empty = ("conflicts", "steps", "prediction_quantiles", "lease_events", "standings")
+    empty += ("targets", "target_runs", "target_events")
     empty += ("power_jobs", "wake_delays")
     rows = contents(database_url, tmp_path)
     assert {name: rows[name][0] for name in empty} == dict.fromkeys(empty, 0) | {"standings": 1}

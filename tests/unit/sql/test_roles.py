@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import MetaData
 from support.history import CLUSTER, attempt, batch, scalar, select
 from support.servers import url
+from support.whole_history import target
 
 from gsched.errors import ConfigError, GschedError, PermissionDeniedError
 from gsched.model.accounts import FairnessEntry, SiteQuotas
@@ -28,6 +30,7 @@ from gsched.model.node_power import (
 )
 from gsched.model.past import HistoryFilter
 from gsched.model.phases import NO_RULES
+from gsched.model.target_records import TargetEvent
 from gsched.model.user_request import UserRequest
 from gsched_sql import History, maintenance, migrate, roles
 from gsched_sql.engine import open_engine, reading, writing
@@ -92,6 +95,8 @@ def fill(history):
         journal.record_predictions([(key, key.epoch, prediction)], 5000)
         request = UserRequest(key, user, f"token of {user}", Wants(shareable=True), 5000)
         history.request_store().capture([request])
+        record = replace(target(), key=key, user=user)
+        history.targets().keep(CLUSTER, [(record, [TargetEvent(1500, "standing")])])
     journal.end_round("r1", 5001, {"jobs": 2}, {"memory of": "the policy"})
     log, pool = history.power_log(CLUSTER), "a100x8@gpu"
     for number in (1, 2):
@@ -180,6 +185,7 @@ def test_no_table_tells_a_reader_of_anybody_else(alice, database):
     assert all(len(seen[table]) == 1 for table in ("users", *TEXTS)), seen
     own = ("jobs", "attempts", "predictions", "prediction_quantiles", "actions", "requests")
     own += ("fairness_entries", "fairness_quotas", "wake_delays", "power_jobs")
+    own += ("targets", "target_runs", "target_events")
     everything = {t: scalar(database, f"SELECT count(*) FROM {t}") for t in own}
     assert all(0 < len(seen[table]) < everything[table] for table in own)
     hidden = ("rejects", "ingest_cursors", "policy_memory", "power_memory", "series")

@@ -1,4 +1,4 @@
-"""What the daemon's policies take of the site: quotas of tenants, worth of GPUs."""
+"""What the daemon's policies take of the site: quotas, worth of GPUs, rules for deadlines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from gsched.app.fairness.quotas import quotas_of
 from gsched.config.settings import Settings
 from gsched.errors import TryAgainError, UnavailableError
 from gsched.model.accounts import SiteQuotas
+from gsched.model.targets import TargetRules
 from gsched.policy.registry import SiteFacts, takes
 from gsched.slurm.client import SlurmClient
 from gsched_sql import History
@@ -33,7 +34,7 @@ def site_facts(
         if noted is None:
             raise
         log.warning("quotas are those that were noted last: %s", error.message)
-        return SiteFacts(noted.gpus or None, noted.gpu_weights)
+        return SiteFacts(noted.gpus or None, noted.gpu_weights, target_rules(settings))
 
 
 def takes_quotas(settings: Settings) -> bool:
@@ -45,7 +46,21 @@ def takes_quotas(settings: Settings) -> bool:
 def facts_by(settings: Settings, quotas: SiteQuotas | None) -> SiteFacts:
     """By quotas that are known; None: all tenants have equal ones."""
     gpus = dict(quotas.gpus) if quotas is not None else {}
-    return SiteFacts(gpus or None, settings.fairness.gpu_weights)
+    return SiteFacts(gpus or None, settings.fairness.gpu_weights, target_rules(settings))
+
+
+def target_rules(settings: Settings) -> TargetRules:
+    """Who may have deadlines promised, and how many of them."""
+    told = settings.deadlines
+    return TargetRules(
+        users=frozenset(told.users),
+        accounts=frozenset(told.accounts),
+        qos=frozenset(told.qos),
+        max_per_user=told.max_per_user,
+        max_gpu_hours_per_user=told.max_gpu_hours_per_user,
+        max_horizon_s=told.max_horizon_s,
+        max_share=told.max_share,
+    )
 
 
 def noted_quotas(history: History, cluster: str) -> SiteQuotas | None:

@@ -1,0 +1,190 @@
+"""Warnings about deadlines, handed to the site's own command: one at a time, beside the rounds."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gsched.config.settings import Settings
+from gsched.daemon.child_process import hand_text
+from gsched.engine.faults import FaultHook, FaultPoint, no_faults
+from gsched.explain.words import moment
+from gsched.model.target_records import Risk, TargetEvent, TargetRecord, TargetState
+
+if TYPE_CHECKING:
+    from gsched_sql.target_rows import SqlTargets
+
+log = logging.getLogger("gsched.daemon")
+
+LIMIT_S = 30.0
+"""So long the command may take for one warning."""
+
+OLD_S = 3600
+"""A warning that could not be handed over within so many seconds is old, and is dropped."""
+
+TRIES = 3
+MOST_WAITING = 1000
+
+SENT, FAILED = "sent", "failed"
+
+_LEVELS = (Risk.AT_RISK.value, Risk.LATE.value, Risk.ON_TARGET.value, TargetState.MISSED.value)
+_RECIPIENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+@-]{0,253}")
+_JOB = re.compile(r"[0-9]+(?:[_+][0-9]+)?")
+_WORDS = {
+    Risk.AT_RISK.value: "is at risk",
+    Risk.LATE.value: "is over, and the job has not ended",
+    Risk.ON_TARGET.value: "is on target again",
+    TargetState.MISSED.value: "was missed",
+}
+
+Hand = Callable[[list[str], str, float], str]
+"""Hands a text to a command within so many seconds; what went wrong, or ''."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """One warning to all who get it."""
+
+    record: TargetRecord
+    event: TargetEvent
+    argvs: tuple[tuple[str, ...], ...]
+    text: str
+
+    @property
+    def name(self) -> tuple[str, int, int, str]:
+        """What tells it from others."""
+        key = self.record.key
+        return (key.slurm_id, key.epoch, self.event.at, self.event.what)
+
+
+class TargetMail:
+    """Warns users and the administrator. `counts` what the command took, and did not (FAILED).
+
+    What is to be told stands in SQL: a warning that the command has taken is marked there, so that
+    a daemon that starts anew goes on with the rest. A kill between the two repeats one.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        on_point: FaultHook = no_faults,
+        hand: Hand = hand_text,
+    ) -> None:
+        """`settings` gives those in force."""
+        self.counts: Counter[str] = Counter()
+        self.is_due = True
+        self._settings = settings
+        self._on_point = on_point
+        self._hand = hand
+        self._tries: Counter[tuple[str, int, int, str]] = Counter()
+        self._waiting: queue.Queue[_Letter] = queue.Queue(MOST_WAITING)
+        self._done: queue.SimpleQueue[tuple[_Letter, str]] = queue.SimpleQueue()
+        self._under_way: set[tuple[str, int, int, str]] = set()
+        self._thread: threading.Thread | None = None
+        self._problem = ""
+
+    def after_round(self, store: SqlTargets, cluster: str, now: int) -> None:
+        """Mark what has been handed over, and hand over what is new. Raises what the store raises.
+
+        With no command nobody gets mail, and a command that is named later does not tell old news.
+        """
+        self._mark(store, now)
+        if not self._waiting.empty():
+            self._start()
+        told = self._settings().deadlines
+        if not told.mail_command or not (self.is_due or self._tries):
+            return
+        self.is_due = False
+        for record, event in store.untold(cluster, now - OLD_S, _LEVELS):
+            if event.what == TargetState.MISSED.value and record.warned is Risk.LATE:
+                continue  # that it is late was told
+            letter = self._letter(record, event)
+            if letter is None or letter.name in self._under_way:
+                continue
+            if self._tries[letter.name] >= TRIES:
+                continue
+            try:
+                self._waiting.put_nowait(letter)
+            except queue.Full:
+                self.is_due = True
+                return
+            self._under_way.add(letter.name)
+            self._start()
+
+    def _mark(self, store: SqlTargets, now: int) -> None:
+        old = now - OLD_S
+        self._tries = Counter({name: n for name, n in self._tries.items() if name[2] >= old})
+        while not self._done.empty():
+            letter, problem = self._done.get()
+            self._under_way.discard(letter.name)
+            if problem:
+                self.counts[FAILED] += 1
+                self._tries[letter.name] += 1
+                if problem != self._problem:
+                    log.warning("no warning of job %s: %s", letter.record.key.slurm_id, problem)
+                self._problem = problem
+                if self._tries[letter.name] >= TRIES:
+                    log.warning("job %s: warned in vain", letter.record.key.slurm_id)
+                continue
+            self.counts[SENT] += 1
+            self._problem = ""
+            self._tries.pop(letter.name, None)
+            self._on_point(FaultPoint.TARGETS_MAILED)
+            store.told(letter.record, letter.event, now)
+
+    def _letter(self, record: TargetRecord, event: TargetEvent) -> _Letter | None:
+        """None where nobody can be named in a command."""
+        told, job = self._settings().deadlines, record.key.slurm_id
+        whom = [name for name in (record.user, told.mail_admin) if _RECIPIENT.fullmatch(name)]
+        if not whom or not _JOB.fullmatch(job):
+            return None
+        argvs = tuple(
+            tuple(_filled(part, to, job, event.what) for part in told.mail_command)
+            for to in dict.fromkeys(whom)
+        )
+        return _Letter(record, event, argvs, text_of(record, event))
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._work, name="mail", daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        """Hand over letters until there has been none for a while."""
+        while True:
+            try:
+                letter = self._waiting.get(timeout=LIMIT_S)
+            except queue.Empty:
+                return
+            problems = [self._hand(list(argv), letter.text, LIMIT_S) for argv in letter.argvs]
+            self._done.put((letter, next(filter(None, problems), "")))
+
+
+def _filled(part: str, to: str, job: str, level: str) -> str:
+    """An argument of the command, for one warning; what is put in was checked."""
+    for name, value in (("{to}", to), ("{job}", job), ("{level}", level)):
+        part = part.replace(name, value)
+    return part
+
+
+def text_of(record: TargetRecord, event: TargetEvent) -> str:
+    """The warning in words; nothing that a user has written stands in it."""
+    job, steps = record.key.slurm_id, record.steps
+    deadline = moment(record.deadline, "minutes")
+    lines = [f"Job {job}: its deadline {deadline} {_WORDS.get(event.what, event.what)}.", ""]
+    if event.finish_time is not None and event.what != TargetState.MISSED.value:
+        chance = "" if event.probability is None else f", with probability {event.probability:.2f}"
+        lines.append(f"It should end {moment(event.finish_time, 'minutes')}{chance}.")
+    if record.promise is not None:
+        end = moment(record.promise.finish_time, "minutes")
+        lines.append(f"Promised was {end}, with probability {record.promise.probability:.2f}.")
+    if len(steps.times) > 1:
+        lines.append(f"The first of its {len(steps.times)} deadlines is the one that counts most.")
+    lines += ["", f"`gsched why {job}` tells how it stands and why.", ""]
+    return "\n".join(lines)

@@ -1,0 +1,159 @@
+"""Deadlines in words: what a job was promised, how that is to be kept, and why one was refused.
+
+All is told by the daemon (``target`` and ``outcomes`` of a job's entry in its status file). Times
+are epoch seconds; `at` is the present one, which clock times are told from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gsched.explain.deadline_reasons import (
+    deadline_reason,
+    gpu_time_words,
+    refusal_reason,
+    source_words,
+)
+from gsched.explain.params import amount, text
+from gsched.explain.start_words import clock, soon
+from gsched.explain.words import count, moment, percent, short_time
+
+ON_TARGET, AT_RISK, LATE = "on-target", "at-risk", "late"
+"""States of a target: as promised; promised, and not likely any more; its last deadline is over."""
+
+MOST_PARTS = 4
+"""So many parts of a plan are told in one line."""
+
+_STATES = {ON_TARGET: "on target", AT_RISK: "at risk", LATE: "late"}
+_RISK = "chronus.risk-"
+_MINUTE_S = 60
+_CERTAINTY = 0.9
+
+
+def state_words(target: Mapping[str, Any]) -> str:
+    """``on target``, ``at risk``, ``late``; another state as it is."""
+    state = str(target.get("state"))
+    return _STATES.get(state, state)
+
+
+def target_words(target: Mapping[str, Any], at: float) -> str:
+    """How a promise stands: ``on target with probability 0.93: should end Mon 05:30``."""
+    end = soon(target["finish_time"], at)
+    if target.get("state") == LATE:
+        return f"late: its last deadline is over, should end {end}"
+    chance = chance_words(target["probability"])
+    return f"{state_words(target)} with probability {chance}: should end {end}"
+
+
+def deadlines_words(target: Mapping[str, Any], at: float) -> str:
+    """``Mon 09:00``; of soft ones each with what it counts: ``Mon 09:00 (100), Mon 12:00 (50)``."""
+    steps = target["deadlines"]
+    if len(steps) == 1:
+        return clock(steps[0][0], at)
+    return ", ".join(f"{clock(time, at)} ({reward:.3g})" for time, reward in steps)
+
+
+def promise_words(target: Mapping[str, Any], at: float) -> str:
+    """What was promised when the job was admitted, and until when; "" where it is not told."""
+    promised = target.get("promised")
+    if not promised:
+        return ""
+    end, chance = clock(promised["finish_time"], at), chance_words(promised["probability"])
+    words = f"an end at {end} with probability {chance}"
+    if (budget := target.get("budget_gpu_s")) is not None:
+        used = target.get("used_gpu_s")
+        words += f", within {gpu_time_words(budget)}"
+        words += "" if used is None else f" ({gpu_time_words(used)} of them are used)"
+    return words
+
+
+def plan_words(target: Mapping[str, Any], at: float) -> str:
+    """When the job is to hold which GPUs: ``4 GPUs Mon 02:10–05:30, then 07:00–09:00``."""
+    parts = target.get("plan") or []
+    if not parts:
+        return "no time is held for it"
+    words, before = [], None
+    for start, end, num_gpus in parts[:MOST_PARTS]:
+        span = f"{soon(start, at)}–{clock(end, max(start, at))}"
+        words.append(span if num_gpus == before else f"{count(num_gpus, 'GPU')} {span}")
+        before = num_gpus
+    left = len(parts[MOST_PARTS:]) + int(target.get("plan_cut") or 0)
+    told = ", then ".join(words)
+    return f"{told}, and {count(left, 'later part')}" if left else told
+
+
+def estimate_words(target: Mapping[str, Any]) -> str:
+    """How long it should still run, and how that is known; "" where nothing is told."""
+    left = target.get("remaining") or {}
+    mean_s, safe_s = amount(left, "mean_s"), amount(left, "safe_s")
+    if safe_s is None:
+        return ""
+    source = f"(by {source_words(text(left, 'source'))})"
+    certainty = percent(amount(left, "quantile") or _CERTAINTY)
+    if mean_s is None:
+        return f"{short_time(safe_s)} left with {certainty} certainty {source}"
+    if safe_s <= mean_s:
+        return f"{short_time(mean_s)} left {source}"
+    return f"{short_time(mean_s)} left, {short_time(safe_s)} with {certainty} certainty {source}"
+
+
+def risk_words(target: Mapping[str, Any]) -> str:
+    """Why a promise is in danger; "" where it is not, and where nobody has told why."""
+    risk = target.get("risk")
+    if not risk or not str(risk.get("code")).startswith(_RISK):
+        return ""
+    return deadline_reason(str(risk["code"]), risk.get("params") or {}) or ""
+
+
+def refusal_words(refused: Mapping[str, Any]) -> str:
+    """Why a deadline was refused, of an outcome that says so."""
+    why = refused.get("why") or {}
+    told = refusal_reason(str(why.get("code")), why.get("params") or {})
+    return told or str(refused.get("reason"))
+
+
+def alternatives_words(refused: Mapping[str, Any], num_gpus: int | None = None) -> list[str]:
+    """What would be taken instead, each as it is to be asked for; not the ``earliest`` end again.
+
+    `num_gpus` is what the job asks for now, where it is known.
+    """
+    params = (refused.get("why") or {}).get("params") or {}
+    return [
+        _alternative_words(found, num_gpus, amount(params, "deadline_time"))
+        for found in refused.get("alternatives") or ()
+        if (found["kind"], found["finish_time"]) != ("later", refused.get("earliest"))
+    ]
+
+
+def _alternative_words(
+    found: Mapping[str, Any], num_gpus: int | None, deadline: float | None
+) -> str:
+    """``--gs-deadline 2026-12-08T02:10+01:00 (probability 0.95)``."""
+    by = minute_after(found["finish_time"])
+    words = f"--gs-deadline {by}"
+    if found["kind"] == "soft":
+        first = f"--gs-soft-deadline {minute_after(deadline)}=100 " if deadline else ""
+        words = f"{first}--gs-soft-deadline {by}=50"
+    elif found["kind"] == "fewer-gpus":
+        fewer = found["num_gpus"]
+        gpus = f"{fewer} instead of {num_gpus} GPUs" if num_gpus else count(fewer, "GPU")
+        words += f" with {gpus}, if each does as much as now"
+    return f"{words} (probability {chance_words(found['probability'])})"
+
+
+def minute_after(epoch: float) -> str:
+    """Local time with its offset, to the next full minute: what is asked for must not be sooner."""
+    return moment(-(-epoch // _MINUTE_S) * _MINUTE_S, "minutes")
+
+
+def chance_words(probability: float) -> str:
+    """``0.93``; never 1 or 0: nothing is certain."""
+    return f"{min(0.99, max(0.01, probability)):.2f}"
+
+
+def refused_deadline(outcomes: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The outcome that refuses a deadline, of a job's ``outcomes``; None without one."""
+    wants = ("deadline", "soft_deadlines")
+    refused = (o for o in outcomes if o["want"] in wants and o["outcome"] == "refused")
+    return next(refused, None)

@@ -1,0 +1,255 @@
+"""Who is promised a deadline, and what is told to whom it cannot be promised.
+
+A newcomer is taken in if there is a plan that keeps all targets and it. Who is refused is told why,
+from when on it could be promised, and with how many GPUs; each of these has been put into the
+calendar as it is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gsched.model.decision import Alternative, JsonValue
+from gsched.model.job import JobKey, JobView
+from gsched.model.targets import Steps, TargetRules
+from gsched.policy.chronus_calendar import Span
+from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, Used, name_of
+from gsched.policy.chronus_plan import Need, Plan, with_newcomer
+from gsched.policy.chronus_pools import PoolView
+from gsched.policy.chronus_solver import Solver
+from gsched.policy.remaining import DEFAULT, Remaining
+
+SEARCHES = 8
+"""For so many newcomers of a round all targets of a pool are planned anew; others are taken in only
+where there is room beside the plan that stands."""
+
+MAX_BLOCKERS = 5
+SOFT_STRETCH = 1.5
+"""A refused deadline that could be kept within so many times the time until it is offered as the
+first of soft ones."""
+
+LATER_S = 15
+"""In which somebody comes back with a time that was offered, at least."""
+
+ROUNDED_S = 60
+"""Times that are offered are whole minutes: so users write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """A job that asks, and what is known of its run time."""
+
+    view: JobView
+    steps: Steps
+    left: Remaining | None
+    need: Need | None
+    pool: int
+    whose: str
+
+
+@dataclass(slots=True)
+class PoolPlan:
+    """One pool while newcomers are judged: its targets and their plan."""
+
+    pool: PoolView
+    needs: list[Need]
+    plan: Plan
+    keys: dict[str, JobKey]
+
+
+@dataclass(slots=True)
+class Desk:
+    """Judges the newcomers of one round, one after the other.
+
+    Whoever comes back with an offered time finds that GPUs have been given away for `lease_s` from
+    now on. `margin_s` is how long before its deadline a target is planned to end. `held` are by
+    user the targets that stand and their GPU-hours.
+    """
+
+    rules: TargetRules
+    now: int
+    quantile: float
+    lease_s: int
+    margin_s: int
+    plans: dict[int, PoolPlan]
+    held: dict[str, tuple[int, float]]
+    solver: Solver | None = None
+    searches: int = SEARCHES
+
+    def judge(self, new: Newcomer, book: Book) -> None:
+        """Write into `book` that the newcomer is a target, or why not."""
+        answer: Target | Refusal = self._forbidden(new) or self._planned(new)
+        name = name_of(new.view.key)
+        if isinstance(answer, Target):
+            book.targets[name] = answer
+            number, hours = self.held.get(new.whose, (0, 0.0))
+            self.held[new.whose] = (number + 1, hours + answer.budget_gpu_s / 3600)
+        else:
+            book.refused[name] = answer
+
+    # -- who may not, and what cannot be -------------------------------------------------------
+
+    def _forbidden(self, new: Newcomer) -> Refusal | None:
+        rules = self.rules
+        rule, limit = rules.forbids(new.view), 0.0
+        number, hours = self.held.get(new.whose, (0, 0.0))
+        if (
+            not rule
+            and rules.max_horizon_s
+            and new.steps.times[-1] > self.now + rules.max_horizon_s
+        ):
+            rule, limit = "max_horizon_s", float(rules.max_horizon_s)
+        if not rule and rules.max_per_user and number >= rules.max_per_user:
+            rule, limit = "max_per_user", float(rules.max_per_user)
+        asked_h = new.need.need_s * new.view.request.gpus.minimum / 3600 if new.need else 0.0
+        if not rule and 0 < rules.max_gpu_hours_per_user < hours + asked_h:
+            rule, limit = "max_gpu_hours_per_user", rules.max_gpu_hours_per_user
+        if not rule:
+            return None
+        return self._refusal(new, "rule", {"rule": rule, "limit": limit})
+
+    # -- the plan ------------------------------------------------------------------------------
+
+    def _planned(self, new: Newcomer) -> Target | Refusal:
+        plan, need, left = self.plans[new.pool], new.need, new.left
+        if not new.view.request.gpus.minimum:
+            return self._refusal(new, "no-gpus", {})
+        if need is None or left is None or left.source == DEFAULT:
+            return self._refusal(new, "no-estimate", {})
+        most = int(self.rules.max_share * plan.pool.num_gpus)
+        if need.gpus > most:
+            gpus = new.view.request.gpus.minimum
+            return self._refusal(new, "too-wide", {"num_gpus": gpus, "pool_gpus": most})
+        if need.begin + need.need_s > new.steps.times[-1] - self.margin_s:
+            return self._too_late(new, need, plan)
+        gave_up = self._gave_up
+        for due in new.steps.times:
+            aimed = replace(need, due=due - self.margin_s, reward=new.steps.reward(due))
+            found = self._with(plan, aimed)
+            if found is not None:
+                plan.needs.append(aimed)
+                plan.plan = found
+                plan.keys[need.name] = new.view.key
+                return self._target(new, due, aimed, found.spans[need.name], left)
+        return self._no_room(new, need, plan, self._gave_up > gave_up)
+
+    @property
+    def _gave_up(self) -> int:
+        return 0 if self.solver is None else self.solver.gave_up
+
+    def _with(self, plan: PoolPlan, need: Need) -> Plan | None:
+        if need.begin + need.need_s > need.due:
+            return None
+        if self.searches == 0:
+            spans = plan.plan.left.latest(
+                need.gpus, need.need_s, (need.begin, need.due), need.pieces
+            )
+            if spans is None:
+                return None
+        found = with_newcomer(plan.needs, plan.plan, need, plan.pool.free, self.solver)
+        self.searches -= found is None
+        return found
+
+    def _target(
+        self, new: Newcomer, due: int, need: Need, spans: Sequence[Span], left: Remaining
+    ) -> Target:
+        return Target(
+            Asked.of(new.view, new.steps),
+            due,
+            float(need.need_s * new.view.request.gpus.minimum),
+            self.now,
+            round(left.probability_within(sum(end - start for start, end in spans)), 4),
+            new.view.restarts,
+            Used.at_admission(new.view, self.now),
+            tuple(spans),
+        )
+
+    def _too_late(self, new: Newcomer, need: Need, plan: PoolPlan) -> Refusal:
+        earliest, others = self._offers(new, need, plan)
+        params = {
+            "deadline_time": new.steps.times[-1],
+            "remaining_s": need.need_s,
+            "earliest_time": earliest or 0,
+        }
+        return self._refusal(new, "too-late", params, earliest, others)
+
+    def _no_room(self, new: Newcomer, need: Need, plan: PoolPlan, gave_up: bool) -> Refusal:
+        due = new.steps.times[-1]
+        window = (need.begin, due)
+        earliest, others = self._offers(new, need, plan)
+        params: dict[str, JsonValue] = {
+            "deadline_time": due,
+            "window_start_time": need.begin,
+            "needed_gpu_s": need.gpu_s,
+            "free_gpu_s": plan.plan.left.gpu_seconds(window),
+            "remaining_s": need.need_s,
+            "num_gpus": new.view.request.gpus.minimum,
+            "jobs": self._holders(plan, window),
+            "earliest_time": earliest or 0,
+            "gave_up": gave_up,
+        }
+        return self._refusal(new, "no-room", params, earliest, others)
+
+    def _holders(self, plan: PoolPlan, window: tuple[int, int]) -> list[JsonValue]:
+        """The targets that hold most in the window."""
+        held: list[tuple[int, int, str]] = []
+        for need in plan.needs:
+            spans = plan.plan.spans.get(need.name, ())
+            seconds = sum(max(0, min(e, window[1]) - max(s, window[0])) for s, e in spans)
+            if seconds > 0 and need.name in plan.keys:
+                held.append((-seconds * need.gpus, need.tie, plan.keys[need.name].slurm_id))
+        return [name for _, _, name in sorted(held)[:MAX_BLOCKERS]]
+
+    # -- what could be instead -----------------------------------------------------------------
+
+    def _offers(
+        self, new: Newcomer, need: Need, plan: PoolPlan
+    ) -> tuple[int | None, tuple[Alternative, ...]]:
+        """The earliest time at which it could be promised, and what else could be."""
+        begin = max(need.begin, self.now + self.lease_s)
+        spans = plan.plan.left.earliest(need.gpus, need.need_s, begin, need.pieces)
+        if not spans:
+            return None, ()
+        earliest = self._rounded(spans[-1][1])
+        rules, due = self.rules, new.steps.times[-1]
+        if 0 < rules.max_horizon_s < earliest - self.now:
+            return None, ()
+        gpus, probability = new.view.request.gpus.minimum, self.quantile
+        others = [Alternative("later", earliest, gpus, probability)]
+        narrower = self._narrower(new, need, plan)
+        if narrower is not None:
+            others.append(narrower)
+        if len(new.steps.times) == 1 and earliest - self.now <= SOFT_STRETCH * (due - self.now):
+            others.append(Alternative("soft", earliest, gpus, probability))
+        return earliest, tuple(others)
+
+    def _narrower(self, new: Newcomer, need: Need, plan: PoolPlan) -> Alternative | None:
+        """With fewer GPUs, of which each is taken to do as much as before: the most that fit."""
+        gpus, due = new.view.request.gpus.minimum, new.steps.times[-1]
+        begin = max(need.begin, self.now + self.lease_s)
+        fewer = gpus // 2
+        while fewer:
+            set_aside, need_s = plan.pool.rounded(fewer), math.ceil(need.need_s * gpus / fewer)
+            window = (begin, due - self.margin_s)
+            if plan.plan.left.latest(set_aside, need_s, window, need.pieces) is not None:
+                return Alternative("fewer-gpus", due, fewer, self.quantile)
+            fewer //= 2
+        return None
+
+    def _rounded(self, time: int) -> int:
+        """A time to offer: whoever comes back with it comes later, and writes whole minutes."""
+        later = time + self.margin_s + max(LATER_S, (time - self.now) // 100)
+        return -(-later // ROUNDED_S) * ROUNDED_S
+
+    def _refusal(
+        self,
+        new: Newcomer,
+        code: str,
+        params: Mapping[str, JsonValue],
+        earliest: int | None = None,
+        others: Sequence[Alternative] = (),
+    ) -> Refusal:
+        asked = Asked.of(new.view, new.steps)
+        return Refusal(asked, f"chronus.refused-{code}", params, earliest, tuple(others))

@@ -1,0 +1,117 @@
+"""A snapshot as `chronus` plans with it: the free GPUs of each pool over time.
+
+Jobs that cannot give way hold theirs until their safe end, those with a lease until its end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from gsched.model.cluster import ClusterState, NodeView
+from gsched.model.job import Capability, JobState, JobView
+from gsched.policy.chronus_calendar import FOREVER, Calendar, rounded_up
+from gsched.policy.pools import NOWHERE, Pools
+
+MAX_TIME = 2**39
+"""Nothing is planned beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """GPUs of a pool that can be used now, those of its largest node, and its calendar."""
+
+    num_gpus: int
+    node_gpus: int
+    free: Calendar
+
+    def rounded(self, gpus: int) -> int:
+        """What is set aside for a job of so many GPUs."""
+        up = rounded_up(gpus, max(1, self.node_gpus))
+        return up if up <= self.num_gpus else gpus
+
+
+def pool_views(
+    state: ClusterState,
+    pools: Pools,
+    now: int,
+    lease_s: int,
+    safe_end: Callable[[JobView], float],
+    targets: Collection[int],
+) -> dict[int, PoolView]:
+    """By number of the pool. Rows in `targets` hold nothing: they are planned.
+
+    `safe_end` is when a job that cannot give way has surely ended (epoch); `lease_s` is the lease
+    that one without gets now.
+    """
+    reserved_now = _reserved(state, now)
+    nodes = {n.name: n for n in state.nodes if n.partitions and n.is_usable}
+    found: dict[int, PoolView] = {}
+    members: dict[int, list[NodeView]] = {NOWHERE: []}
+    for node in nodes.values():
+        members.setdefault(pools.of_partition[node.partitions[0]], []).append(node)
+    for number, own in members.items():
+        num_gpus = sum(n.num_gpus for n in own if n.name not in reserved_now)
+        free = Calendar(now, sum(n.num_gpus for n in own))
+        for reservation in state.reservations:
+            inside = sum(n.num_gpus for n in own if n.name in reservation.nodes)
+            span = (max(now, reservation.start_time), min(FOREVER, reservation.end_time))
+            if inside and span[1] > now:
+                free.take([span], inside)
+        found[number] = PoolView(num_gpus, max((n.num_gpus for n in own), default=1), free)
+    for row, view in enumerate(state.jobs.views):
+        if view.holds_gpus and row not in targets:
+            end = held_until(view, pools, now, lease_s, safe_end)
+            _hold(view, nodes, reserved_now, found, pools, (now, end))
+    return found
+
+
+def held_until(
+    view: JobView,
+    pools: Pools,
+    now: int,
+    lease_s: int,
+    safe_end: Callable[[JobView], float],
+) -> int:
+    """Until when (epoch) a job that holds GPUs keeps them, whoever else would need them."""
+    if view.state is JobState.COMPLETING:
+        return now
+    if not gives_way(view, pools):
+        end = safe_end(view)
+        return FOREVER if math.isinf(end) else max(now, math.ceil(end))
+    if view.lease is None:
+        return now + lease_s
+    return max(now, view.lease.end_time)
+
+
+def gives_way(view: JobView, pools: Pools) -> bool:
+    """Whether its GPUs can be had before it ends."""
+    return (
+        view.state is JobState.RUNNING
+        and view.exclusion(Capability.PREEMPT) is None
+        and pools.could_free(view)
+    )
+
+
+def _hold(
+    view: JobView,
+    nodes: dict[str, NodeView],
+    reserved: frozenset[str],
+    found: dict[int, PoolView],
+    pools: Pools,
+    span: tuple[int, int],
+) -> None:
+    """Take what a job holds, on nodes that count."""
+    if view.allocation is None or span[1] <= span[0]:
+        return
+    for name, gpus in zip(view.allocation.nodes, view.allocation.gpus, strict=False):
+        if name in nodes and name not in reserved and gpus:
+            found[pools.of_partition[nodes[name].partitions[0]]].free.take([span], gpus)
+
+
+def _reserved(state: ClusterState, now: int) -> frozenset[str]:
+    """Nodes of reservations that have begun."""
+    return frozenset(
+        name for r in state.reservations if r.start_time <= now < r.end_time for name in r.nodes
+    )

@@ -1,0 +1,334 @@
+"""One decision of `chronus`: what it has promised, who asks, the plan, the order, the leases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from gsched.model.cluster import ClusterState
+from gsched.model.decision import Admit, Decision, JsonValue, PlannedRun, Refuse
+from gsched.model.job import Capability, JobKey, JobState, JobView
+from gsched.model.targets import Steps, steps_of
+from gsched.policy.chronus_admission import Desk, Newcomer, PoolPlan
+from gsched.policy.chronus_calendar import FOREVER, Pieces, Span
+from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, name_of
+from gsched.policy.chronus_order import Ordered, in_order
+from gsched.policy.chronus_plan import WAYS, Need, plan_for
+from gsched.policy.chronus_pools import PoolView, gives_way, held_until, pool_views
+from gsched.policy.chronus_solver import Solver
+from gsched.policy.pools import Pools
+from gsched.policy.preemption import GRACE, REVOKE_LIFE_S
+from gsched.policy.remaining import Remaining, remaining
+from gsched.policy.tenant_use import held_gpus
+
+if TYPE_CHECKING:
+    from gsched.policy.chronus import Chronus
+
+ALMOST_SURE = 0.98
+"""A probability of which no more is asked."""
+
+_ACTIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A target as it is now: its row, what it still needs and how it is planned.
+
+    `safe_s` is what it is taken to need, of which the plan holds what its budget allows.
+    """
+
+    row: int
+    target: Target
+    left: Remaining | None
+    need: Need | None
+    pool: int
+
+
+@dataclass(slots=True)
+class Round:
+    """All of one decision; made by `of`, which plans, and told by `decision`."""
+
+    policy: Chronus
+    state: ClusterState
+    now: int
+    pools: Pools
+    book: Book
+    steps: dict[int, Steps]
+    solver: Solver
+    standing: dict[str, Standing] = field(default_factory=dict)
+    views: dict[int, PoolView] = field(default_factory=dict)
+    plans: dict[int, PoolPlan] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, policy: Chronus, state: ClusterState, memory: Mapping[str, JsonValue], now: int
+    ) -> Round:
+        """With every request answered and every target planned."""
+        found = {row: steps_of(view.wants) for row, view in enumerate(state.jobs.views)}
+        steps = {row: own for row, own in found.items() if own is not None}
+        solver = Solver(policy.knob_values["solve_s"], policy.seconds("lease_s"))
+        self = cls(policy, state, now, Pools.of(state), Book.of(memory), steps, solver)
+        self._forget()
+        self._stand()
+        self._plan()
+        newcomers = self._newcomers()
+        if newcomers:
+            self._judge(newcomers)
+            self._stand()
+            self._plan()
+        return self
+
+    # -- who stands ----------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        """Those that have left the queue, and those that ask for something else now."""
+        asked = {
+            name_of(self.state.jobs.keys[row]): Asked.of(self.state.jobs.views[row], own)
+            for row, own in self.steps.items()
+        }
+        for kept in (self.book.targets, self.book.refused):
+            for name in [n for n in kept if n not in asked or kept[n].asked != asked[n]]:
+                del kept[name]
+
+    def _stand(self) -> None:
+        """What each target needs now; what it has used is counted on."""
+        self.standing = {}
+        for row in self.steps:
+            view = self.state.jobs.views[row]
+            name = name_of(view.key)
+            target = self.book.targets.get(name)
+            if target is None or view.state not in _ACTIVE:
+                continue
+            target = replace(target, used=target.used.at(view, self.now))
+            self.book.targets[name] = target
+            pool = self.pools.of_job(view)
+            left = self._remaining(view, may_lower=True)
+            self.standing[name] = Standing(row, target, left, None, pool)
+        targets = {one.row for one in self.standing.values()}
+        spot_s = self.policy.spot_lease_s
+        self.views = pool_views(self.state, self.pools, self.now, spot_s, self._safe_end, targets)
+        for name, one in self.standing.items():
+            self.standing[name] = replace(one, need=self._need_of(one))
+
+    def _need_of(self, one: Standing) -> Need:
+        """As far as its budget goes; what has cost time through no fault of its own is added."""
+        view, target = self.state.jobs.views[one.row], one.target
+        gpus = max(1, view.request.gpus.minimum)
+        resumes = min(8, max(0, view.restarts - target.restarts))
+        budget_s = (target.budget_gpu_s - target.used.gpu_s) / gpus
+        budget_s += resumes * self.policy.seconds("resume_s")
+        wanted_s = budget_s if one.left is None else min(one.left.safe_s, budget_s)
+        need_s = max(1, math.ceil(wanted_s - 1e-6))
+        return self._need(view, one.row, one.pool, need_s, target.due, target.runs)
+
+    def _need(
+        self,
+        view: JobView,
+        row: int,
+        pool: int,
+        need_s: int,
+        due: int,
+        last: tuple[Span, ...] = (),
+    ) -> Need:
+        held = 0
+        can_stop = view.exclusion(Capability.PREEMPT) is None
+        if view.holds_gpus:
+            lease_s = self.policy.seconds("lease_s")
+            held = held_until(view, self.pools, self.now, lease_s, lambda _v: self.now + need_s)
+            can_stop = gives_way(view, self.pools)
+        num_gpus = held_gpus(view) if view.holds_gpus else view.request.gpus.minimum
+        begin = max(self.now, view.eligible or 0)
+        return Need(
+            name=name_of(view.key),
+            gpus=max(self.views[pool].rounded(view.request.gpus.minimum), num_gpus),
+            need_s=need_s,
+            begin=begin,
+            due=due - max(0, min(self.policy.seconds("margin_s"), due - begin - need_s)),
+            reward=self.steps[row].reward(due),
+            pieces=Pieces(self._least_run_s(), self.policy.seconds("resume_s"), not can_stop),
+            tie=int(self.state.jobs.tie[row]),
+            held_until=held,
+            last=last,
+        )
+
+    def _least_run_s(self) -> int:
+        least_s = self.policy.seconds("least_run_s")
+        return max(1, least_s or self.policy.seconds("lease_s") // 4)
+
+    # -- the plan ------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        keys = {name: self.state.jobs.keys[one.row] for name, one in self.standing.items()}
+        needs: dict[int, list[Need]] = {pool: [] for pool in self.views}
+        for one in self.standing.values():
+            if one.need is not None:
+                needs[one.pool].append(one.need)
+        for pool, own in needs.items():
+            view = self.views[pool]
+            if self.policy.rules.max_share < 1:
+                view.free.at_most(int(self.policy.rules.max_share * view.num_gpus))
+            self.plans[pool] = PoolPlan(view, own, plan_for(own, view.free, self.solver), keys)
+        ways = [own.plan.way for own in self.plans.values()]
+        self.book.way = max(ways, key=WAYS.index, default=WAYS[0])
+        self.book.gap = max((p.plan.gap for p in self.plans.values()), default=0.0)
+        for name, one in self.standing.items():
+            spans = self.plans[one.pool].plan.spans[name]
+            self.book.targets[name] = replace(one.target, runs=spans)
+
+    # -- who asks ------------------------------------------------------------------------------
+
+    def _newcomers(self) -> list[Newcomer]:
+        """Jobs whose request has no answer yet, and which could start; those that came first first,
+        the smallest of those that came together first.
+        """
+        found = []
+        for row, steps in self.steps.items():
+            view = self.state.jobs.views[row]
+            name = name_of(view.key)
+            if name in self.book.targets or name in self.book.refused:
+                continue
+            if view.state not in _ACTIVE or view.exclusion(Capability.ADMIT) is not None:
+                continue
+            if view.waiting_tasks > 1 or (view.eligible is None and not view.holds_gpus):
+                continue
+            pool = self.pools.of_job(view)
+            left = self._remaining(view, may_lower=False)
+            need = None
+            if left is not None and math.isfinite(left.safe_s) and view.request.gpus.minimum:
+                need_s = max(1, math.ceil(left.safe_s - 1e-6))
+                need = self._need(view, row, pool, need_s, steps.times[-1])
+            found.append(Newcomer(view, steps, left, need, pool, view.user))
+        size = {id(n): n.need.gpu_s if n.need else 0 for n in found}
+        tie = self.state.jobs.tie
+        return sorted(found, key=lambda n: (size[id(n)], int(tie[self.state.jobs.row(n.view.key)])))
+
+    def _judge(self, newcomers: list[Newcomer]) -> None:
+        held: dict[str, tuple[int, float]] = {}
+        for one in self.standing.values():
+            user = self.state.jobs.views[one.row].user
+            number, hours = held.get(user, (0, 0.0))
+            held[user] = (number + 1, hours + one.target.budget_gpu_s / 3600)
+        desk = Desk(
+            self.policy.rules,
+            self.now,
+            self.policy.knob_values["quantile"],
+            self.horizon_s,
+            self.policy.seconds("margin_s"),
+            self.plans,
+            held,
+            self.solver,
+        )
+        for new in newcomers:
+            desk.judge(new, self.book)
+
+    @property
+    def horizon_s(self) -> int:
+        """A target whose latest start is not further away comes first: whoever gets GPUs now keeps
+        them for a lease, and then takes his time to leave.
+        """
+        names = (GRACE.name, "lead_s", "resume_s")
+        return self.policy.spot_lease_s + sum(map(self.policy.seconds, names))
+
+    # -- what is known -------------------------------------------------------------------------
+
+    def _remaining(self, view: JobView, may_lower: bool) -> Remaining | None:
+        knobs = self.policy.knob_values
+        return remaining(
+            view,
+            self.now,
+            knobs["quantile"],
+            knobs["relative_error"],
+            knobs["resume_s"],
+            may_lower,
+        )
+
+    def expected(self, view: JobView) -> Remaining | None:
+        """For the order: a job's own word makes nobody shorter."""
+        return self._remaining(view, may_lower=False)
+
+    def _safe_end(self, view: JobView) -> float:
+        left = self._remaining(view, may_lower=False)
+        return math.inf if left is None else self.now + left.safe_s
+
+    # -- what is decided -----------------------------------------------------------------------
+
+    def decision(self) -> Decision:
+        """Ranks, reasons, leases and answers."""
+        told: Ordered = in_order(self)
+        actions = (*told.actions, *self._admits(), *self._refuses())
+        return Decision(told.order, actions, told.reasons, self.book.document(), told.wakeup)
+
+    def _base(self, view: JobView, verb: str) -> dict[str, Any]:
+        name = f"{view.key.slurm_id}/{view.attempt}/{self.now}"
+        return {
+            "action_id": f"{self.policy.name}/{verb}/{name}",
+            "key": view.key,
+            "attempt": view.attempt,
+            "after_seq": self.state.seq,
+            "valid_until": self.now + REVOKE_LIFE_S,
+            "undo": None,
+        }
+
+    def _admits(self) -> list[Admit]:
+        found = []
+        for name, one in self.standing.items():
+            view = self.state.jobs.views[one.row]
+            if view.exclusion(Capability.ADMIT) is not None:
+                continue
+            spans = self.plans[one.pool].plan.spans[name]
+            gpus = view.request.gpus.minimum
+            plan = tuple([PlannedRun(start, end, gpus) for start, end in spans])
+            found.append(
+                Admit(
+                    **self._base(view, "admit"),
+                    finish_time=self.finish_time(one),
+                    probability=self.probability(one),
+                    plan=plan,
+                    budget_gpu_s=one.target.budget_gpu_s,
+                    admitted_time=one.target.admitted_time,
+                )
+            )
+        return found
+
+    def _refuses(self) -> list[Refuse]:
+        found = []
+        for row in self.steps:
+            view = self.state.jobs.views[row]
+            refusal = self.refusal(view.key)
+            if refusal is None or view.exclusion(Capability.ADMIT) is not None:
+                continue
+            found.append(
+                Refuse(
+                    **self._base(view, "refuse"),
+                    earliest=refusal.earliest,
+                    alternatives=refusal.alternatives,
+                )
+            )
+        return found
+
+    def refusal(self, key: JobKey) -> Refusal | None:
+        """Why a job was refused; None where it was not."""
+        return self.book.refused.get(name_of(key))
+
+    def finish_time(self, one: Standing) -> int:
+        """The deadline that is kept; where none is, when the job is planned to end."""
+        name = name_of(self.state.jobs.keys[one.row])
+        plan = self.plans[one.pool].plan
+        ends = plan.spans[name][-1][1] if plan.spans[name] else FOREVER
+        return next((time for time in one.target.asked.times if ends <= time), ends)
+
+    def probability(self, one: Standing) -> float:
+        """That it ends until the deadline that was promised, as things stand."""
+        name = name_of(self.state.jobs.keys[one.row])
+        plan, due = self.plans[one.pool].plan, one.target.due
+        spans, need = plan.spans[name], one.need
+        if one.left is None or need is None or due <= self.now:
+            return 0.0
+        planned = sum(max(0, min(end, due) - start) for start, end in spans)
+        found = one.left.probability_within(planned)
+        if found < ALMOST_SURE:
+            more = plan.left.seconds_free(need.gpus, (need.begin, due))
+            found = one.left.probability_within(planned + more)
+        return round(found, 4)
