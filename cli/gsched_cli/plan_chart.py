@@ -12,8 +12,9 @@ from gsched_cli.output import cut, safe_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from gsched.app.pool_plan import PoolPlan
     from gsched.app.queued_job import QueuedJob
-    from gsched.app.target_calendar import PoolPlan, TargetCalendar
+    from gsched.app.target_calendar import TargetCalendar
 
 COLUMNS = 60
 _TICK = 20

@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gsched.explain.start_words import OVERDUE, clock, is_overdue, soon
-from gsched.explain.target_words import AT_RISK, LATE, chance_words, plan_words, state_words
+from gsched.explain.target_words import (
+    AT_RISK,
+    LATE,
+    chance_words,
+    plan_words,
+    planned_end,
+    state_words,
+)
 from gsched.model.job import JobState
 from gsched_cli.output import count, duration, local_time, memory
 from gsched_cli.progress_rows import eta_words
@@ -135,7 +142,7 @@ def _target_style(job: QueuedJob) -> str | None:
 
 
 def _planned_end_cell(job: QueuedJob) -> str:
-    return "-" if job.target is None else soon(job.target["finish_time"], job.at)
+    return "-" if job.target is None else soon(planned_end(job.target), job.at)
 
 
 def _plan_value(job: QueuedJob) -> str | None:
@@ -188,7 +195,10 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     _time("slurm_start", "SLURM_START", lambda j: j.slurm_start_time),
     Column("deadline", "DEADLINE", _deadline_cell, lambda j: j.deadline),
     Column("target", "TARGET", _target_cell, lambda j: j.target_state, style=_target_style),
-    Column("planned_end", "PLANNED_END", _planned_end_cell, _of_target("finish_time")),
+    Column(
+        "planned_end", "PLANNED_END", _planned_end_cell,
+        lambda j: j.target and planned_end(j.target),
+    ),
     Column(
         "probability", "PROBABILITY",
         lambda j: chance_words(j.target["probability"]) if j.target else "-",

@@ -7,6 +7,7 @@ import time
 import pytest
 from support.queue import row
 
+from gsched.app.pool_plan import PoolPlan
 from gsched.app.queue import QueueView
 from gsched.app.queued_job import QueuedJob
 from gsched.app.target_calendar import TargetCalendar
@@ -53,10 +54,9 @@ def job(raw_id, answer=None, **facts):
     return QueuedJob(row(raw_id, **facts), FreeText("train", ""), answer or {}, AT)
 
 
-def calendar(*targets, pools=None):
+def calendar(*targets, pools=()):
     jobs = tuple(job(40 + n, {"target": each}, num_gpus=4) for n, each in enumerate(targets))
-    told = {"pools": pools} if pools else {}
-    return TargetCalendar.of(QueueView(jobs, "", "alpha", "chronus", AT, AT, targets=told))
+    return TargetCalendar.of(QueueView(jobs, "", "alpha", "chronus", AT, AT), pools)
 
 
 def cells(line):
@@ -106,8 +106,8 @@ def test_columns_begin_at_full_steps_of_local_time(zone):
 
 
 def test_what_is_left_of_each_pool_in_tenths():
-    free = [[AT, 16], [AT + 600, 4], [AT + 1200, 0], [AT + 1830, 7]]
-    found = calendar(target((AT, AT + 60, 4)), pools={"gpu": {"num_gpus": 16, "free": free}})
+    free = ((AT, 16), (AT + 600, 4), (AT + 1200, 0), (AT + 1830, 7))
+    found = calendar(target((AT, AT + 60, 4)), pools=[PoolPlan("gpu", 16, free)])
     *_, line, legend = plan_chart(found)
     assert line.startswith("free in gpu  of 16  9")
     assert cells(line) == "9" * 10 + "2" * 10 + "0" * 11 + "4" * 29
@@ -115,7 +115,7 @@ def test_what_is_left_of_each_pool_in_tenths():
 
 
 def test_hostile_names_of_pools_stay_on_their_line():
-    pools = {"g\x1b[31m\n" + "x" * 99: {"num_gpus": 0, "free": [[AT, 1]]}}
+    pools = [PoolPlan("g\x1b[31m\n" + "x" * 99, 0, ((AT, 1),))]
     lines = plan_chart(calendar(target((AT, AT + 60, 4)), pools=pools))
     assert all(line.isprintable() and len(line) < 200 for line in lines)
 
@@ -133,7 +133,7 @@ def shown(name, one):
 
 def test_the_columns_of_a_target():
     plan = ((AT, AT + HOUR, 4), (AT + 2 * HOUR, AT + 3 * HOUR, 4))
-    one = job(7, {"target": target(*plan, deadlines=(AT + 24 * HOUR,))})
+    one = job(7, {"target": target(*plan, deadlines=(AT + 24 * HOUR,), finish_time=AT + 9)})
     assert shown("deadline", one) == ("Tue 09:00", AT + 24 * HOUR)
     assert shown("target", one) == ("on target 0.93", "on-target")
     assert shown("planned_end", one) == ("12:00", AT + 3 * HOUR)

@@ -102,7 +102,9 @@ def answer(name: str) -> Answer:
     rows = _rows(f"validation/chronus_{name}_perjob")
     is_target = np.array([row["best_effort"] == "0" for row in rows])
     jct = np.array([float(row["jct"]) for row in rows])
-    late = np.array([jct_ > float(row["gt_expect_time"]) for jct_, row in zip(jct, rows, strict=True)])
+    late = np.array(
+        [jct_ > float(row["gt_expect_time"]) for jct_, row in zip(jct, rows, strict=True)]
+    )
     refused = is_target & np.array([float(row["queue_priority"]) == 1.0 for row in rows])
     others = jct[~is_target]
     return Answer(

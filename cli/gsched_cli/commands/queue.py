@@ -26,6 +26,7 @@ from gsched_cli.tables import (
 if TYPE_CHECKING:
     from gsched.app.queue import QueueView
     from gsched.app.queue_filter import QueueFilter
+    from gsched.config.settings import Settings
 
 
 @click.command()
@@ -76,14 +77,15 @@ def queue(
     PROGRESS and ETA stand there where a job that is shown tells how far it is: the share of its
     steps, or their number, and when they should all be done at its pace of the last ten minutes;
     "silent" and since when for one whose steps no longer end. With -P only if asked for. So do
-    DEADLINE, the next of those that a job has asked for, and TARGET: "on target" or "at risk" with
+    DEADLINE, the one that is aimed at, and TARGET: "on target" or "at risk" with
     the probability that it is met, "late" when its last deadline is over, "refused".
 
     --plan shows the jobs with promised deadlines, the nearest first (with -S in that order), when
     they are to hold GPUs, and as a chart: a line a job, # where it is to hold them, | its last
-    deadline; below, in tenths, what is free of each pool of partitions. The plan is made anew in
-    each round: what it says of tomorrow is one way to keep all promises, not an appointment. Where
-    Slurm hides others' jobs, your own are shown. See gsched-deadlines(7).
+    deadline. Below, in tenths, is what is left of partitions that share nodes: free of promises,
+    reservations and running jobs, which keep theirs until their leases or limits end. The plan is
+    made anew in each round: what it says of tomorrow is one way to keep all promises, not an
+    appointment. Where Slurm hides others' jobs, yours alone are shown. See gsched-deadlines(7).
 
     \b
     Example:
@@ -108,8 +110,8 @@ def queue(
     \b
     JSON with plan:
       cluster, policy, predictions_as_of, note, targets, refused, pools
-      targets[]: job, user, account, state, num_gpus, pool, deadlines, target_state,
-        finish_time, probability, plan, plan_cut
+      targets[]: job, user, account, state, num_gpus, deadlines, target_state, finish_time,
+        probability, plan, plan_cut
       refused[]: job, user, deadline_time
       pools[]: pool, num_gpus, free
 
@@ -123,11 +125,12 @@ def queue(
     from gsched.app.queue import list_queue
 
     gc.disable()  # nothing that is made here is let go before the end: a tenth of the time
-    view = list_queue(load_settings(), wanted, one_a_task=array, clusters=clusters)
+    settings = load_settings()
+    view = list_queue(settings, wanted, one_a_task=array, clusters=clusters)
     view = replace(view, jobs=tuple(ordered(view.jobs, order))) if order else view
     note = view.note
     if plan:
-        note = _show_plan(view, layout, as_json=as_json, keep_order=bool(order))
+        note = _show_plan(settings, view, layout, as_json=as_json, keep_order=bool(order))
     elif as_json:
         emit_json(view.document())
     else:
@@ -140,12 +143,14 @@ def queue(
         say(note)
 
 
-def _show_plan(view: QueueView, layout: Layout, *, as_json: bool, keep_order: bool) -> str:
+def _show_plan(
+    settings: Settings, view: QueueView, layout: Layout, *, as_json: bool, keep_order: bool
+) -> str:
     """Print the calendar of deadlines: a table, for people a chart below; its note."""
-    from gsched.app.target_calendar import TargetCalendar
+    from gsched.app.target_calendar import target_calendar
     from gsched_cli.plan_chart import plan_chart
 
-    calendar = TargetCalendar.of(view, keep_order=keep_order)
+    calendar = target_calendar(settings, view, keep_order=keep_order)
     if as_json:
         emit_json(calendar.document())
         return ""

@@ -74,8 +74,15 @@ def show(job: str, as_json: bool) -> None:
     job; of what there is none the key is absent: rank, reason, excluded, duration_s, start,
     no_start, next_free, changes (as_of, tried) and limit_advice, which `gsched why` explains; and
     lease, which a running job may have as well: state, since, end_time, beneficiary (the job for
-    which it gives or gave its GPUs up), unsaved (at, why). lease_end says of a job that was told to
-    save at its lease's end, and ended of it, how it did; else it is null.
+    which it gives or gave its GPUs up), unsaved (at, why). A promised deadline is there as target:
+    state (on-target, at-risk, late), deadlines (pairs of time and reward), finish_time and
+    probability (as they are now), promised (finish_time, probability, time), budget_gpu_s,
+    used_gpu_s, num_gpus, plan (start, end and GPUs of each part), plan_cut (later parts that are
+    not told), remaining (mean_s, safe_s, quantile, source), risk (code, params), warned (level,
+    time). outcomes have want, outcome (accepted, refused, unused), reason, and of a refused
+    deadline earliest, why (code, params) and alternatives (kind, finish_time, num_gpus,
+    probability). lease_end says of a job that was told to save at its lease's end, and ended of it,
+    how it did; else it is null.
     """
     from gsched.app.show import show_job
 

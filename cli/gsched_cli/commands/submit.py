@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,12 +15,18 @@ from gsched.app.sbatch_words import scan_sbatch
 from gsched.app.submit import Submission, prepare
 from gsched.jobscript.command_line import SBATCH, Kind
 from gsched.jobscript.own_options import OPTIONAL, OPTIONS, VALUED
-from gsched.slurm.run import become, caller_environment
+from gsched.slurm.run import become, caller_environment, passthrough
 from gsched_cli import completion as complete
 from gsched_cli.options import load_settings
 from gsched_cli.output import say, warn
 
+if TYPE_CHECKING:
+    from gsched.app.profile_runs import ProfileRuns
+
 _VALUES = {"--gs-runtime": complete.runtime}
+EXIT_SBATCH = 1
+"""Of an sbatch that has submitted nothing."""
+
 _METAVARS = VALUED | {name: f"[={value}]" for name, value in OPTIONAL.items()}
 
 
@@ -100,7 +107,15 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     lease is over and another's turn has come (gsched-fairness(7)). --gs-runtime NAME
     takes another template, and sets its keys; `gsched jobscript list` and `show` have them. The
     Python that runs gsched on the nodes is tried before anything is submitted (jobscript.python).
-    --gs-dry-run prints a command for the shell that submits the same job.
+    --gs-dry-run prints a command for the shell that submits the same job, without profile runs.
+
+    --gs-profile is for a job with a deadline that nothing is known of: no job like it has run here.
+    Its script is run before, under the name gs-profile, for SECONDS (300) from its first step on:
+    as it is, or of a job on more than two nodes once on one node and once on two, from which the
+    speed on all of them is reckoned. The job's deadline is answered when these runs are over. They
+    keep no checkpoints, write to gs-profile-JOB.out and need --gs-checkpoint or --gs-runtime, and
+    a script that tells its steps (gsched-checkpointing(7)). Where there is a history it is believed
+    before a profile.
 
     Exit codes: sbatch's own; 2 for a wrong --gs- option, before anything is submitted; after
     --gs-wait 0 accepted, 3 refused, 75 no answer in time. When gsched's configuration cannot be
@@ -119,6 +134,7 @@ def submit(ctx: click.Context, /, **_: object) -> int:
       gsched submit --gres=gpu:4 --time=3:00:00 train.sh --epochs 10
       gsched submit -p gpu --gres=gpu:4 --gs-suggest train.sh
       gsched submit --gs-deadline 2026-12-07T09:00 --gs-wait 30 train.sh
+      gsched submit --gs-deadline 18:00 --gs-profile --gs-checkpoint -N8 --gres=gpu:8 train.sh
       gsched submit --gs-checkpoint=600 --gres=gpu:1 train.sh
       gsched submit --gs-runtime ddp,launcher=torchrun -N2 --gres=gpu:8 train.py
       gsched submit --gs-none -p gpu train.sh
@@ -142,6 +158,8 @@ def submit(ctx: click.Context, /, **_: object) -> int:
 
 
 def _run(submission: Submission) -> int:
+    if submission.profiles is not None:
+        return _run_profiled(submission, submission.profiles)
     listens = submission.wait_s is not None or submission.suggests
     settings = load_settings() if listens else None
     if submission.piped is not None:
@@ -151,3 +169,26 @@ def _run(submission: Submission) -> int:
     from gsched.app.awaiting import submit_and_wait
 
     return submit_and_wait(submission, settings, say)
+
+
+def _run_profiled(submission: Submission, runs: ProfileRuns) -> int:
+    """The profile runs first; without the job itself they are of no use."""
+    from gsched.app.awaiting import submit_and_wait
+    from gsched.app.profile_runs import cancel_profiles, submit_profiles
+    from gsched.app.queue_filter import own_name
+
+    ids = submit_profiles(runs, submission.environ, own_name(), time.time)
+    code = EXIT_SBATCH
+    try:
+        job = submission.after_profiles(ids)
+        say(f"profile runs {', '.join(map(str, ids))}: the answer comes when they are over")
+        if job.piped is not None:
+            offer_again(*job.piped)
+        if job.wait_s is None and not job.suggests:
+            code = passthrough(job.argv, job.environ)
+        else:
+            code = submit_and_wait(job, load_settings(), say)
+    finally:
+        if code == EXIT_SBATCH:
+            cancel_profiles(ids)
+    return code

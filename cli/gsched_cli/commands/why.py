@@ -24,6 +24,11 @@ def why(job: str, as_json: bool) -> None:
     48211+1; that of an array or het job means all of its parts. Of a job that runs by a lease it
     says until when nobody takes its GPUs, of one that has given way for whom, and since when.
 
+    Of a job with a promised deadline it says how the promise stands now and with which probability,
+    when it is to hold GPUs, how much of its run is left and how that is known, and what was
+    promised; of one whose deadline was refused why, and what would have been taken instead. See
+    gsched-deadlines(7).
+
     Where the gsched daemon forecasts, next to free is the running job that should make room next,
     by its predicted run time; else next to end is the one whose limit ends it first. The expected
     start is the median, with the interval in which the start should lie with the probability
@@ -66,7 +71,8 @@ def why(job: str, as_json: bool) -> None:
     unavailable, off. next_to_free has job, nodes, median, low, high; each of would_help has kind
     (gpus, partition or time-limit), option (for sbatch), value and start (median, low, high);
     limit_advice, given from 20 similar jobs on, has time_limit_s, asked_s (the present limit) and
-    probability (that the run ends within it). gsched is the daemon's whole answer.
+    probability (that the run ends within it). gsched is the daemon's whole answer; `gsched show`
+    has the keys of its target and outcomes.
     """
     from gsched.app.why import explain_job
 

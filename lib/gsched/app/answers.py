@@ -13,7 +13,7 @@ from gsched.app.aside import begin
 from gsched.app.submitted import Submitted
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
-from gsched.daemon.request_answers import ACCEPTED, REFUSED
+from gsched.daemon.request_answers import ACCEPTED, OPEN, REFUSED
 from gsched.errors import TryAgainError
 from gsched.explain.helpful import limit_change
 from gsched.explain.policy_reasons import prediction_words
@@ -82,10 +82,11 @@ def await_answer(
     while True:
         looks = watch.looks()
         found = _newest(looks)
-        if found is not None:
+        is_open = found is not None and _open_reason(found)
+        if found is not None and not is_open:
             break
         if not watch.pause(grace_until if _is_nowhere(looks) else until):
-            raise _no_answer(looks, job, wait_s)
+            raise _not_yet(is_open, job, wait_s) if is_open else _no_answer(looks, job, wait_s)
     answer = _answer(found, asked)
     if not suggests or not answer.accepted:
         return answer
@@ -168,6 +169,19 @@ def _is_forecast(job: dict[str, Any]) -> bool:
 
 def _waits(job: dict[str, Any]) -> bool:
     return bool(job.get("state", JobState.PENDING.value) == JobState.PENDING.value)
+
+
+def _open_reason(job: dict[str, Any]) -> str:
+    """Why the daemon has not answered yet what the job asks for; "" where it has."""
+    outcomes = job.get("outcomes", [])
+    return next((str(found["reason"]) for found in outcomes if found["outcome"] == OPEN), "")
+
+
+def _not_yet(why: str, job: Submitted, wait_s: float) -> TryAgainError:
+    return TryAgainError(
+        f"no answer within {wait_s:g} s: {why}",
+        f"`gsched why {job.job_id}` has it later, while the job waits",
+    )
 
 
 def _no_answer(looks: list[Look], job: Submitted, wait_s: float) -> TryAgainError:

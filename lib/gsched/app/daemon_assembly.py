@@ -103,7 +103,12 @@ class Assembly:
         def heartbeat_dir() -> str:
             return process.settings.heartbeat.dir
 
-        estimates = Estimates(self.history, self.live.backend.cluster, heartbeat_dir)
+        estimates = Estimates(
+            self.history,
+            self.live.backend.cluster,
+            heartbeat_dir,
+            lambda: process.settings.deadlines.profiles,
+        )
         runner.progress = estimates.seen
         return Course(
             settings=lambda: process.settings,

@@ -42,12 +42,16 @@ class Estimates:
         history: History,
         cluster: str,
         heartbeat_dir: Callable[[], str],
+        goes_by_profiles: Callable[[], bool] = bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`heartbeat_dir` gives the folder in which jobs tell of themselves, "" = none."""
+        """`heartbeat_dir` gives the folder in which jobs tell of themselves, "" = none;
+        `goes_by_profiles` whether the site believes profile runs.
+        """
         self._leases = history.leases()
         self._cluster = cluster
         self._heartbeat_dir = heartbeat_dir
+        self._goes_by_profiles = goes_by_profiles
         self._book = ProgressBook(
             HeartbeatSweep(user_number, clock),
             lambda present: self._leases.run_before(cluster, present),
@@ -55,7 +59,10 @@ class Estimates:
 
     def seen(self, state: ClusterState, policy: Policy) -> ClusterState:
         """`state` with what its jobs tell, where `policy` goes by it."""
-        return self._book.fill(state, self._heartbeat_dir()) if policy.reads_progress else state
+        if not policy.reads_progress:
+            return state
+        profiles = self._goes_by_profiles()
+        return self._book.fill(state, self._heartbeat_dir(), goes_by_profiles=profiles)
 
     @property
     def resume_s(self) -> float:

@@ -35,10 +35,11 @@ from gsched.daemon.target_facts import TargetFacts
 from gsched.engine.faults import FaultHook, FaultPoint
 from gsched.engine.ports import Clock
 from gsched.engine.round import RoundResult
-from gsched.model.decision import Admit, JsonValue, Refuse
+from gsched.model.decision import Admit, Decision, JsonValue, Reason, Refuse
 from gsched.model.job import Capability, JobKey, JobView
 from gsched.model.target_records import OUTCOMES, Risk, TargetRecord, TargetState
 from gsched.model.targets import steps_of
+from gsched.policy.chronus_memory import Book, name_of
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
@@ -57,6 +58,9 @@ BLIP_ROUNDS = 3
 """A promise that so many rounds do not plan is at risk: nobody plans it any more."""
 
 _COUNT_S = 600
+
+REFUSED = "chronus.refused"
+"""So the codes of refusals begin."""
 
 
 @dataclass(slots=True)
@@ -187,7 +191,7 @@ class Targets:
             if isinstance(action, Admit):
                 turn = admitted(request, action, before, now, warn)
             elif isinstance(action, Refuse):
-                reason = result.decision.reasons.get(view.key)
+                reason = None if before is not None else _why(result.decision, view.key)
                 turn = refused(request, action, reason, before, now)
             elif before is not None and before.state is TargetState.STANDING and kept is not None:
                 kept.unplanned_rounds += 1
@@ -336,12 +340,29 @@ def _log(record: TargetRecord, what: str) -> None:
         log.info("job %s: deadline %d: %s", job, deadline, what)
 
 
-def _way(memory: Mapping[str, JsonValue]) -> str:
-    """How the policy has made its plans in this round, "" where it does not say."""
+def _why(decision: Decision, key: JobKey) -> Reason | None:
+    """Of a refusal. A job that runs has no reason: what the policy remembers tells it."""
+    reason = decision.reasons.get(key)
+    if reason is not None and reason.code.startswith(REFUSED):
+        return reason
+    for memory in _memories(decision.memory):
+        refusal = Book.of(memory).refused.get(name_of(key))
+        if refusal is not None and refusal.code:
+            return Reason(refusal.code, refusal.params)
+    return reason
+
+
+def _memories(memory: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
+    """Of the policy in use, and where there are several of each of them."""
     several = memory.get("policies")
     own = several.values() if isinstance(several, dict) else ()
-    for kept in (memory, *own):
-        last = kept.get("last") if isinstance(kept, dict) else None
+    return [memory, *(kept for kept in own if isinstance(kept, dict))]
+
+
+def _way(memory: Mapping[str, JsonValue]) -> str:
+    """How the policy has made its plans in this round, "" where it does not say."""
+    for kept in _memories(memory):
+        last = kept.get("last")
         way = last.get("way") if isinstance(last, dict) else None
         if isinstance(way, str) and way:
             return way[:32]

@@ -49,8 +49,13 @@ class OriginalJob:
     phases: tuple[str, ...] = ()
 
 
-def inject(choice: TemplateChoice, job: OriginalJob, settings: Settings) -> Injected:
-    """The script that a template makes of the user's.
+def inject(
+    choice: TemplateChoice,
+    job: OriginalJob,
+    settings: Settings,
+    profile_s: float | None = None,
+) -> Injected:
+    """The script that a template makes of the user's; with `profile_s` that of its profile run.
 
     Raises UsageError for what is wrong with the choice or the script, ConfigError for a faulty
     template and for a Python that cannot run gsched.
@@ -79,6 +84,7 @@ def inject(choice: TemplateChoice, job: OriginalJob, settings: Settings) -> Inje
         own_signal=job.signal,
         heartbeat_dir=settings.heartbeat.dir,
         phases=job.phases,
+        profile_s=profile_s,
     )
     data = render(library, template, values, job.script, around)
     warnings = [*_of_python(around.python, settings), *_of_template(template, job)]

@@ -9,7 +9,7 @@ from typing import Any
 from gsched.app.job_progress import NOTHING_TOLD, JobProgress
 from gsched.daemon.request_answers import REFUSED
 from gsched.explain.policy_reasons import policy_reason, quantiles_of, slurm_reason
-from gsched.explain.target_words import refused_deadline
+from gsched.explain.target_words import planned_end, refused_deadline
 from gsched.model.job import JobState, finite_limit_s
 from gsched.slurm.records import FreeText, QueueRow
 
@@ -130,9 +130,13 @@ class QueuedJob:
 
     @property
     def deadline(self) -> int | None:
-        """The next of the deadlines that it asked for, the last one when all are over; epoch."""
+        """The deadline that is aimed at; of those that are not planned the next one (epoch).
+
+        When all are over, the last.
+        """
         times = self._deadlines
-        return next((time for time in times if time >= self.at), times[-1] if times else None)
+        least = self.at if self.target is None else max(self.at, self.target["finish_time"])
+        return next((time for time in times if time >= least), times[-1] if times else None)
 
     @property
     def _deadlines(self) -> list[int]:
@@ -240,7 +244,7 @@ class QueuedJob:
             "no_start": self.answer.get("no_start"),
             "deadline_time": self.deadline,
             "target_state": self.target_state,
-            "target_finish_time": self.target and self.target["finish_time"],
+            "target_finish_time": self.target and planned_end(self.target),
             "target_probability": self.target and self.target["probability"],
             **(self.progress.summary() if self.progress else NOTHING_TOLD),
             "slurm_reason": row.reason,

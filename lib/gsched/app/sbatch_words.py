@@ -72,12 +72,17 @@ def is_cut_short(words: Sequence[Word]) -> bool:
 
 
 def assembled(
-    args: Sequence[str], words: Sequence[Word], comment: str | None, *, from_stdin: bool = False
+    args: Sequence[str],
+    words: Sequence[Word],
+    comment: str | None,
+    *,
+    from_stdin: bool = False,
+    last: Sequence[str] = (),
 ) -> list[str]:
     """`args` without gsched's options, with `comment` as the last option of the first component.
 
-    `from_stdin`: with the script on standard input in place of the one that is named there, so that
-    its arguments stay, or of ``--wrap``.
+    `last` are options that stand behind it, and so win. `from_stdin`: with the script on standard
+    input in place of the one that is named there, so that its arguments stay, or of ``--wrap``.
     """
     own = {
         index
@@ -93,4 +98,5 @@ def assembled(
     end = next(ends, len(args))
     before = [arg for index, arg in enumerate(args[:end]) if index not in own]
     after = [arg for index, arg in enumerate(args[end:], start=end) if index not in own]
-    return [*before, *([] if comment is None else [f"--comment={comment}"]), *after]
+    own_comment = [] if comment is None else [f"--comment={comment}"]
+    return [*before, *own_comment, *last, *after]

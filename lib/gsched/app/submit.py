@@ -28,6 +28,7 @@ from gsched.slurm import wire
 
 if TYPE_CHECKING:
     from gsched.app.injection import Injected
+    from gsched.app.profile_runs import ProfileRuns
 
 ASKS_ONLY = {"help", "usage", "version"}
 """Options of sbatch after which it does nothing else."""
@@ -51,6 +52,7 @@ class Submission:
     `piped` is what was read from an open file and shall be readable there once more: the file's
     number and the bytes. `script` is the text of the job script, None with ``--wrap`` or when it
     could not be read. `is_wrapped`: it is gsched's, from a template, with the user's inside.
+    `profiles` are runs to be submitted before it, `comment` is the user's own.
     """
 
     argv: tuple[str, ...]
@@ -66,6 +68,17 @@ class Submission:
     script: str | None = None
     is_wrapped: bool = False
     warnings: tuple[str, ...] = ()
+    profiles: ProfileRuns | None = None
+    comment: str = ""
+
+    def after_profiles(self, ids: tuple[int, ...]) -> Submission:
+        """The job whose profile runs these are. Raises UsageError for a comment without room."""
+        wants = replace(self.wants, profiles=ids)
+        before = f"--comment={wire.append(self.comment, self.wants)}"
+        after = f"--comment={wire.append(self.comment, wants)}"
+        place = len(self.argv) - 1 - self.argv[::-1].index(before)
+        argv = (*self.argv[:place], after, *self.argv[place + 1 :])
+        return replace(self, argv=argv, wants=wants, profiles=None)
 
 
 def prepare(
@@ -99,6 +112,7 @@ def prepare(
     options, known = _options(own, directives, script.name, now, settings)
     suggests, void = _suggestion(options, line)
     injected = None if known is None else _injected(options, line, known)
+    profiles = None if known is None else _profiles(options, line, known)
     wants = options.wants
     if injected is not None:
         script = script.replaced(injected.data)
@@ -117,6 +131,8 @@ def prepare(
         script_name=script.name,
         script=script.text,
         is_wrapped=injected is not None,
+        profiles=profiles,
+        comment=first_comment(words, sections),
         warnings=(
             *after_script(args, words),
             *_warnings(script, directives, scrubbed),
@@ -215,8 +231,51 @@ def _comment(wants: Wants, line: _Line) -> str | None:
     return wire.append(first_comment(line.words, line.sections), wants)
 
 
-def _injected(options: SubmitOptions, line: _Line, settings: Settings) -> Injected | None:
-    """The user's script with gsched beside it, where that is asked for.
+def _profiles(options: SubmitOptions, line: _Line, settings: Settings) -> ProfileRuns | None:
+    """The profile runs, where they are asked for and the job itself can be submitted.
+
+    Raises UsageError for a job that cannot have any.
+    """
+    if not options.profiles or line.is_test:
+        return None
+    from gsched.app.profile_runs import DEFAULT_S, ProfileRuns, overrides
+
+    _check_profiled(line, settings)
+    seconds = DEFAULT_S if options.profile_s is None else options.profile_s
+    injected = _injected(options, line, settings, seconds)
+    if injected is None:
+        return None
+    more = overrides(line.first_value, seconds, line.time_limit_s)
+    return ProfileRuns(
+        tuple(
+            ("sbatch", *assembled(line.args, line.words, None, from_stdin=True, last=last))
+            for last in more
+        ),
+        injected.data,
+    )
+
+
+def _check_profiled(line: _Line, settings: Settings) -> None:
+    """Refuse ``--gs-profile`` for jobs of which no short run tells the speed."""
+    if not settings.heartbeat.dir:
+        why = "jobs here have no way to tell how fast they are", "ask for heartbeat.dir"
+    elif not settings.deadlines.profiles:
+        why = "this site does not go by profile runs", "ask for deadlines.profiles"
+    elif len(line.sections) > 1 or any(word.kind is Kind.SEPARATOR for word in line.words):
+        why = "the job has several components", "leave it out"
+    elif line.is_array:
+        why = "the tasks of an array are different runs", "leave it out"
+    elif no_use := _why_no_waiting(line.words, line.sections[0], line.environ):
+        why = no_use
+    else:
+        return
+    raise UsageError(f"--gs-profile cannot be had: {why[0]}", why[1])
+
+
+def _injected(
+    options: SubmitOptions, line: _Line, settings: Settings, profile_s: float | None = None
+) -> Injected | None:
+    """The user's script with gsched beside it, where that is asked for; or its profile run.
 
     None also for what sbatch itself will refuse: a script that is not there, one with --wrap, and a
     command line that is cut short.
@@ -251,7 +310,7 @@ def _injected(options: SubmitOptions, line: _Line, settings: Settings) -> Inject
         signal=line.first_value("signal", "SBATCH_SIGNAL"),
         phases=options.wants.phases,
     )
-    return inject(options.template, job, settings)
+    return inject(options.template, job, settings, profile_s)
 
 
 def _check_waiting(

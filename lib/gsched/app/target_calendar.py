@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gsched.app.queue import QueueView
+from gsched.app.pool_plan import PoolPlan, pool_plans
+from gsched.app.queue import QueueView, view_queue
 from gsched.app.queued_job import QueuedJob
-from gsched.daemon.shapes import is_number
+from gsched.app.wiring import slurm_client
+from gsched.config.settings import Settings
+from gsched.explain.target_words import planned_end
 from gsched.model.job import JobState
-
-
-@dataclass(frozen=True, slots=True)
-class PoolPlan:
-    """The GPUs of partitions that share nodes.
-
-    `free`: from each time (epoch) on, so many GPUs are held by no target, and by no job that keeps
-    its own until it ends.
-    """
-
-    name: str
-    num_gpus: int
-    free: tuple[tuple[int, int], ...]
-
-    def least_free(self, begin: int, end: int) -> int | None:
-        """The fewest free GPUs from `begin` to before `end`; None before anything is told."""
-        least = None
-        for index, (time, gpus) in enumerate(self.free):
-            after = self.free[index + 1][0] if index + 1 < len(self.free) else None
-            if time < end and (after is None or after > begin):
-                least = gpus if least is None else min(least, gpus)
-        return least
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +29,9 @@ class TargetCalendar:
     pools: tuple[PoolPlan, ...]
 
     @classmethod
-    def of(cls, view: QueueView, *, keep_order: bool = False) -> TargetCalendar:
+    def of(
+        cls, view: QueueView, pools: Sequence[PoolPlan] = (), *, keep_order: bool = False
+    ) -> TargetCalendar:
         """What the daemon tells with the jobs of `view`, in its order with `keep_order`.
 
         Jobs that have ended, which a view may show, are left out.
@@ -58,9 +41,6 @@ class TargetCalendar:
         if not keep_order:
             targets.sort(key=lambda job: (job.deadline or 0, job.raw_id))
         refused = [job for job in jobs if job.target_state == "refused"]
-        told = view.targets.get("pools")
-        named = told.items() if isinstance(told, dict) else ()
-        pools = [_pool(str(name), pool) for name, pool in named if _is_pool(pool)]
         return cls(view, tuple(targets), tuple(refused), tuple(pools))
 
     @property
@@ -105,21 +85,19 @@ class TargetCalendar:
         }
 
 
-def _is_pool(told: Any) -> bool:
-    """Whether a pool of the daemon's document has its shape."""
-    return (
-        isinstance(told, dict)
-        and is_number(told.get("num_gpus"))
-        and isinstance(told.get("free"), list)
-        and all(
-            isinstance(s, list) and len(s) == 2 and all(map(is_number, s)) for s in told["free"]
-        )
-    )
+def target_calendar(
+    settings: Settings, view: QueueView, *, keep_order: bool = False
+) -> TargetCalendar:
+    """The calendar of the jobs of `view`, with what is left of all pools.
 
-
-def _pool(name: str, told: Mapping[str, Any]) -> PoolPlan:
-    free = tuple((int(time), int(gpus)) for time, gpus in told["free"])
-    return PoolPlan(name, int(told["num_gpus"]), free)
+    Of pools nothing is said where Slurm hides users' jobs, and where nobody plans deadlines.
+    """
+    client = slurm_client(settings)
+    if not view.targets or client.config().hides("jobs"):
+        return TargetCalendar.of(view, keep_order=keep_order)
+    whole = view_queue(settings, client.queue().rows, {}, view.cluster)
+    pools = pool_plans(client.nodes(), client.reservations(), whole.jobs, view.at)
+    return TargetCalendar.of(view, pools, keep_order=keep_order)
 
 
 def _stands(job: QueuedJob) -> bool:
@@ -127,23 +105,22 @@ def _stands(job: QueuedJob) -> bool:
 
 
 def _document(job: QueuedJob) -> dict[str, Any]:
-    target = job.target or {}
+    target = job.target or {}  # each has one
     return {
         "job": job.slurm_id,
         "user": job.user,
         "account": job.row.tenant,
         "state": job.row.state_text,
         "num_gpus": job.num_gpus,
-        "pool": target.get("pool"),
         "deadlines": [
-            {"time": time, "reward": reward} for time, reward in target.get("deadlines", ())
+            {"time": time, "reward": reward} for time, reward in target["deadlines"]
         ],
         "target_state": job.target_state,
-        "finish_time": target.get("finish_time"),
-        "probability": target.get("probability"),
+        "finish_time": planned_end(target),
+        "probability": target["probability"],
         "plan": [
             {"start_time": start, "end_time": end, "num_gpus": gpus}
-            for start, end, gpus in target.get("plan", ())
+            for start, end, gpus in target["plan"]
         ],
         "plan_cut": target.get("plan_cut", 0),
     }

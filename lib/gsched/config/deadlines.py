@@ -47,6 +47,9 @@ class DeadlineSettings:
     """Seconds that a deadline may lie ahead. 0 = no bound."""
     max_share: float = 1.0
     """Share of a pool's GPUs that promises may hold at any time; the rest is left to other jobs."""
+    profiles: bool = False
+    """true = a job that no job before it speaks for is judged by its profile runs (`gsched submit
+    --gs-profile`), which are its user's own word. Else by its time limit."""
     warn_probability: float = 0.8
     """A promised deadline that is less likely than this to be kept is at risk: its user and the
     administrator are warned."""

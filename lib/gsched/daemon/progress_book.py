@@ -49,14 +49,16 @@ class ProgressBook:
         self._over: dict[JobKey, int] = {}  # since when the profile runs of a job are
         self._problem = ""
 
-    def fill(self, state: ClusterState, folder: str) -> ClusterState:
+    def fill(
+        self, state: ClusterState, folder: str, *, goes_by_profiles: bool = False
+    ) -> ClusterState:
         """`state` with what is known of its jobs' progress; heartbeats lie in `folder`, "" = none.
 
         Never raises: what cannot be read is not known.
         """
         views = state.jobs.views
         asked = [Asked(v.key, _file_job(v), v.user) for v in views if _may_tell(v)]
-        profiling = [view for view in views if _is_profiled(view)]
+        profiling = [view for view in views if goes_by_profiles and _is_profiled(view)]
         asked += [_of_profile(view, job_id) for view in profiling for job_id in view.wants.profiles]
         reads = self._sweep.read(folder, asked)
         told = self._told(state, reads)
@@ -65,10 +67,11 @@ class ProgressBook:
         made = {}
         for view in views:
             telling, run_s = told.get(view.key), before.get(view.key)
-            if view.key in profiles:
-                made[view.key] = (view, self._same_as_before(view, profiles[view.key]))
-            elif telling is not None or run_s is not None:
-                made[view.key] = (view, self._with(view, telling, run_s, state.as_of))
+            begun = profiles.get(view.key, view)
+            if begun is not view or telling is not None or run_s is not None:
+                filled = _with(begun, telling, run_s, state.as_of)
+                was = self._made.get(view.key)
+                made[view.key] = (view, was[1] if was and was[1] == filled else filled)
         self._made = made
         if not made:
             return state
@@ -193,24 +196,19 @@ class ProgressBook:
         self._problem = ""
         return found
 
-    # -- views ---------------------------------------------------------------------------------
 
-    def _with(self, view: JobView, telling: Telling | None, run_s: int | None, now: int) -> JobView:
-        filled = view
-        if telling is not None:
-            predictions = (*view.predictions, *telling.predictions)
-            filled = replace(filled, progress=telling.progress, predictions=predictions)
-        if run_s is not None and view.attained_gpu_s is None:
-            present_s = 0
-            if view.state in _RUNS and view.allocation is not None:
-                present_s = max(0, now - view.allocation.start_time)
-            gpu_s = float(view.request.gpus.minimum * (run_s + present_s))
-            filled = replace(filled, attained_gpu_s=gpu_s)
-        return self._same_as_before(view, filled)
-
-    def _same_as_before(self, view: JobView, filled: JobView) -> JobView:
-        was = self._made.get(view.key)
-        return was[1] if was is not None and was[1] == filled else filled
+def _with(view: JobView, telling: Telling | None, run_s: int | None, now: int) -> JobView:
+    filled = view
+    if telling is not None:
+        predictions = (*view.predictions, *telling.predictions)
+        filled = replace(filled, progress=telling.progress, predictions=predictions)
+    if run_s is not None and view.attained_gpu_s is None:
+        present_s = 0
+        if view.state in _RUNS and view.allocation is not None:
+            present_s = max(0, now - view.allocation.start_time)
+        gpu_s = float(view.request.gpus.minimum * (run_s + present_s))
+        filled = replace(filled, attained_gpu_s=gpu_s)
+    return filled
 
 
 def _may_tell(view: JobView) -> bool:
@@ -220,8 +218,9 @@ def _may_tell(view: JobView) -> bool:
 
 
 def _is_profiled(view: JobView) -> bool:
-    """Whether its profile runs are all that it can tell: it has never run itself."""
-    return bool(view.wants.profiles) and view.state is JobState.PENDING and not view.restarts
+    """Whether its profile runs may be all that it can tell: it has not come far by itself."""
+    may_be = view.state is JobState.PENDING or view.state in _RUNS
+    return bool(view.wants.profiles) and may_be and not view.restarts
 
 
 def _of_profile(view: JobView, job_id: int) -> Asked:

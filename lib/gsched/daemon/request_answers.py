@@ -10,8 +10,9 @@ from gsched.model.user_request import UserRequest, wants_document
 
 _NOTHING: Mapping[str, JsonValue] = {}
 
-ACCEPTED, UNUSED, REFUSED = "accepted", "unused", "refused"
-"""Outcomes: granted; a hint that the policy does not use; declined, or planned by nobody."""
+ACCEPTED, UNUSED, REFUSED, OPEN = "accepted", "unused", "refused", "open"
+"""Outcomes: granted; a hint that the policy does not use; declined, or planned by nobody; not
+answered yet."""
 
 
 def promises_of(decision: Decision) -> dict[JobKey, tuple[Action, ...]]:
@@ -96,6 +97,8 @@ def _promise(
             said = _outcome(want, REFUSED, f"policy {policy} cannot keep it")
             told = {} if action.earliest is None else {"earliest": action.earliest}
             return {**said, **told, **refusal}
+    if view.awaits_profile:
+        return _outcome(want, OPEN, "its profile runs are not over yet")
     return _outcome(want, REFUSED, f"not planned: policy {policy} keeps no deadlines")
 
 

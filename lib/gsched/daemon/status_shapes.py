@@ -6,7 +6,7 @@ from typing import Any
 
 from gsched.daemon.forecast_shapes import is_foreseen
 from gsched.daemon.lease_document import is_lease
-from gsched.daemon.request_answers import ACCEPTED, REFUSED, UNUSED
+from gsched.daemon.request_answers import ACCEPTED, OPEN, REFUSED, UNUSED
 from gsched.daemon.shapes import is_number
 from gsched.daemon.target_document import is_refusal, is_target
 
@@ -59,6 +59,7 @@ def _is_request(request: object) -> bool:
 def _is_wants(wants: dict[str, Any]) -> bool:
     """Whether it has the shape of ``wants_document``."""
     soft, phases = wants.get("soft_deadlines", []), wants.get("phases", [])
+    profiles = wants.get("profiles", [])
     return (
         all(isinstance(wants.get(flag, True), bool) for flag in ("none", "shareable", "checkpoint"))
         and all(is_number(wants.get(name, 0)) for name in ("deadline", "number"))
@@ -66,6 +67,8 @@ def _is_wants(wants: dict[str, Any]) -> bool:
         and all(map(_is_pair, soft))
         and isinstance(phases, list)
         and all(isinstance(phase, str) for phase in phases)
+        and isinstance(profiles, list)
+        and all(map(is_number, profiles))
     )
 
 
@@ -73,7 +76,7 @@ def _is_outcome(found: object) -> bool:
     return (
         isinstance(found, dict)
         and _has(found, {"want": str, "reason": str})
-        and found.get("outcome") in (ACCEPTED, UNUSED, REFUSED)
+        and found.get("outcome") in (ACCEPTED, OPEN, UNUSED, REFUSED)
         and all(is_number(found.get(key, 0)) for key in ("earliest", "finish_time", "probability"))
         and is_refusal(found)
     )

@@ -38,12 +38,18 @@ def state_words(target: Mapping[str, Any]) -> str:
 
 
 def target_words(target: Mapping[str, Any], at: float) -> str:
-    """How a promise stands: ``on target with probability 0.93: should end Mon 05:30``."""
-    end = soon(target["finish_time"], at)
+    """How a promise stands: ``on target with probability 0.93: should end by Mon 05:30``."""
+    end = soon(planned_end(target), at)
     if target.get("state") == LATE:
-        return f"late: its last deadline is over, should end {end}"
+        return f"late: its last deadline is over, should end by {end}"
     chance = chance_words(target["probability"])
-    return f"{state_words(target)} with probability {chance}: should end {end}"
+    return f"{state_words(target)} with probability {chance}: should end by {end}"
+
+
+def planned_end(target: Mapping[str, Any]) -> int:
+    """When the last part of its plan ends; what was promised where that is not told (epoch)."""
+    plan = target.get("plan")
+    return int(target["finish_time"] if not plan or target.get("plan_cut") else plan[-1][1])
 
 
 def deadlines_words(target: Mapping[str, Any], at: float) -> str:
@@ -60,7 +66,7 @@ def promise_words(target: Mapping[str, Any], at: float) -> str:
     if not promised:
         return ""
     end, chance = clock(promised["finish_time"], at), chance_words(promised["probability"])
-    words = f"an end at {end} with probability {chance}"
+    words = f"an end by {end} with probability {chance}"
     if (budget := target.get("budget_gpu_s")) is not None:
         used = target.get("used_gpu_s")
         words += f", within {gpu_time_words(budget)}"

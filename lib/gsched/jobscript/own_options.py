@@ -6,6 +6,7 @@ OPTIONS = {
     "--gs-none": "Keep gsched away from this job: it is never moved, whatever the policy says.",
     "--gs-deadline": "Ask for the job to have ended by this time.",
     "--gs-soft-deadline": "Worth REWARD to have ended by this time; may be repeated.",
+    "--gs-profile": "Before the job, run its script for so long on few nodes, to know its speed.",
     "--gs-phase": "What the job does: some of pretrain,eval,sft,debug.",
     "--gs-shareable": "The job may share its GPUs with another one.",
     "--gs-checkpoint": "The job saves before it is stopped, and comes back; each SECONDS as well.",
@@ -27,5 +28,5 @@ VALUED = {
 }
 """The options that take a value, ``--gs-x=value`` or ``--gs-x value`` → how help names it."""
 
-OPTIONAL = {"--gs-checkpoint": "SECONDS"}
+OPTIONAL = {"--gs-checkpoint": "SECONDS", "--gs-profile": "SECONDS"}
 """The options that may take a value, ``--gs-x=value`` alone → how help names it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -19,6 +19,7 @@ from gsched.model.times import Looking, parse_moment
 
 MAX_WAIT_S = 86400.0
 MAX_EVERY_S = 7 * 86400.0
+MAX_PROFILE_S = 3600.0
 
 Otherwise = Literal["best-effort", "cancel"]
 """What becomes of a job that gsched refused or did not answer."""
@@ -33,8 +34,9 @@ class SubmitOptions:
     """What a submission asks of gsched.
 
     `wants` goes into the token. `suggests`: what gsched expects of the job is to be told. `wait_s`
-    None: do not wait for an answer. `template` wraps the script, None: nothing does. `warnings` are
-    for the user.
+    None: do not wait for an answer. `template` wraps the script, None: nothing does. `profiles`: it
+    is to be run for a short while before, for `profile_s` seconds (None: as is usual). `warnings`
+    are for the user.
     """
 
     wants: Wants
@@ -43,6 +45,8 @@ class SubmitOptions:
     wait_s: float | None = None
     otherwise: Otherwise = "best-effort"
     template: TemplateChoice | None = None
+    profiles: bool = False
+    profile_s: float | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -89,6 +93,7 @@ def read_options(
             "leave out --gs-none or the others",
         )
     wait_s = _wait(single.get("--gs-wait"))
+    _check_profile(single, wants)
     warnings: list[str] = []
     if opts_out:
         if wants not in (Wants(), Wants(opt_out=True)):
@@ -104,6 +109,8 @@ def read_options(
         wait_s=wait_s,
         otherwise=_otherwise(single.get("--gs-else"), wait_s),
         template=_template(single.get("--gs-runtime"), single.get("--gs-checkpoint")),
+        profiles="--gs-profile" in single and not opts_out,
+        profile_s=_profile_s(single.get("--gs-profile")),
         warnings=tuple(warnings),
     )
 
@@ -231,6 +238,23 @@ def _template(runtime: _Given | None, checkpoint: _Given | None) -> TemplateChoi
         raise runtime.error(error.message, error.hint) from None
     place = f"{runtime.place}--gs-runtime: "
     return TemplateChoice(name, values, has_checkpoints, every_s, place)
+
+
+def _check_profile(single: Mapping[str, _Given], wants: Wants) -> None:
+    """Raise UsageError for a profile run that would help nothing, or tell nothing."""
+    given = single.get("--gs-profile")
+    if given is None:
+        return
+    if wants.deadline is None and not wants.soft_deadlines:
+        raise given.error(
+            "is for a job with a deadline, and none is named", "add --gs-deadline or leave it out"
+        )
+    if not {"--gs-runtime", "--gs-checkpoint"} & single.keys():
+        raise given.error("needs a script that gsched has wrapped", "add --gs-checkpoint")
+
+
+def _profile_s(given: _Given | None) -> float | None:
+    return None if given is None or given.value is None else _seconds(given, MAX_PROFILE_S)
 
 
 def _wait(given: _Given | None) -> float | None:

@@ -19,7 +19,7 @@ from gsched.launch.say import say
 from gsched.telemetry.heartbeats import HeartbeatFolder
 from gsched.telemetry.job_environment import FOLDER_VARIABLE
 
-START_S = 900.0
+START_S = 600.0
 """For so long a script may start up. Slurm's time limit has room for it."""
 
 _LOOK_S = 2.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gsched.model.decision import Alternative, JsonValue
 from gsched.model.job import JobKey, JobView
@@ -18,6 +18,7 @@ from gsched.policy.chronus_calendar import Span
 from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, Used, name_of
 from gsched.policy.chronus_plan import Need, Plan, with_newcomer
 from gsched.policy.chronus_pools import PoolView
+from gsched.policy.chronus_room import LEAST_KEPT, Load, Room
 from gsched.policy.chronus_solver import Solver
 from gsched.policy.remaining import DEFAULT, Remaining
 
@@ -29,6 +30,11 @@ MAX_BLOCKERS = 5
 SOFT_STRETCH = 1.5
 """A refused deadline that could be kept within so many times the time until it is offered as the
 first of soft ones."""
+
+STRETCHES = (1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
+"""Times that are tried for a job too large for what may be promised: so many times as far as it
+would need.
+"""
 
 LATER_S = 15
 """In which somebody comes back with a time that was offered, at least."""
@@ -76,6 +82,8 @@ class Desk:
     plans: dict[int, PoolPlan]
     held: dict[str, tuple[int, float]]
     solver: Solver | None = None
+    loads: Mapping[int, Load] = field(default_factory=dict)
+    room: float = 0.0
     searches: int = SEARCHES
 
     def judge(self, new: Newcomer, book: Book) -> None:
@@ -124,16 +132,31 @@ class Desk:
             return self._refusal(new, "too-wide", {"num_gpus": gpus, "pool_gpus": most})
         if need.begin + need.need_s > new.steps.times[-1] - self.margin_s:
             return self._too_late(new, need, plan)
-        gave_up = self._gave_up
+        gave_up, room, is_kept = self._gave_up, self._room(new, left, plan), False
         for due in new.steps.times:
             aimed = replace(need, due=due - self.margin_s, reward=new.steps.reward(due))
             found = self._with(plan, aimed)
-            if found is not None:
+            if found is not None and room is not None and not room.has(plan.needs, aimed):
+                is_kept = True
+            elif found is not None:
                 plan.needs.append(aimed)
                 plan.plan = found
                 plan.keys[need.name] = new.view.key
                 return self._target(new, due, aimed, found.spans[need.name], left)
-        return self._no_room(new, need, plan, self._gave_up > gave_up)
+        if room is not None and is_kept:
+            return self._kept(new, need, plan, room)
+        return self._no_room(new, need, plan, room, self._gave_up > gave_up)
+
+    def _room(self, new: Newcomer, left: Remaining, plan: PoolPlan) -> Room | None:
+        """What may be promised to a job of this size; None where nothing is kept for others."""
+        load = self.loads.get(new.pool)
+        if load is None:
+            return None
+        gpus = new.view.request.gpus.minimum
+        kept = self.room * load.share_of_smaller(left.mean_s * gpus, plan.pool.num_gpus)
+        if kept < LEAST_KEPT:
+            return None
+        return Room.of(plan.pool.free, kept, plan.needs, plan.pool.num_gpus)
 
     @property
     def _gave_up(self) -> int:
@@ -167,7 +190,7 @@ class Desk:
         )
 
     def _too_late(self, new: Newcomer, need: Need, plan: PoolPlan) -> Refusal:
-        earliest, others = self._offers(new, need, plan)
+        earliest, others = self._offers(new, need, plan, None)
         params = {
             "deadline_time": new.steps.times[-1],
             "remaining_s": need.need_s,
@@ -175,10 +198,23 @@ class Desk:
         }
         return self._refusal(new, "too-late", params, earliest, others)
 
-    def _no_room(self, new: Newcomer, need: Need, plan: PoolPlan, gave_up: bool) -> Refusal:
+    def _kept(self, new: Newcomer, need: Need, plan: PoolPlan, room: Room) -> Refusal:
+        earliest, others = self._offers(new, need, plan, room)
+        params = {
+            "deadline_time": new.steps.times[-1],
+            "smaller_share": round(room.kept, 3),
+            "remaining_s": need.need_s,
+            "num_gpus": new.view.request.gpus.minimum,
+            "earliest_time": earliest or 0,
+        }
+        return self._refusal(new, "room", params, earliest, others)
+
+    def _no_room(
+        self, new: Newcomer, need: Need, plan: PoolPlan, room: Room | None, gave_up: bool
+    ) -> Refusal:
         due = new.steps.times[-1]
         window = (need.begin, due)
-        earliest, others = self._offers(new, need, plan)
+        earliest, others = self._offers(new, need, plan, room)
         params: dict[str, JsonValue] = {
             "deadline_time": due,
             "window_start_time": need.begin,
@@ -205,27 +241,41 @@ class Desk:
     # -- what could be instead -----------------------------------------------------------------
 
     def _offers(
-        self, new: Newcomer, need: Need, plan: PoolPlan
+        self, new: Newcomer, need: Need, plan: PoolPlan, room: Room | None
     ) -> tuple[int | None, tuple[Alternative, ...]]:
         """The earliest time at which it could be promised, and what else could be."""
-        begin = max(need.begin, self.now + self.lease_s)
-        spans = plan.plan.left.earliest(need.gpus, need.need_s, begin, need.pieces)
-        if not spans:
-            return None, ()
-        earliest = self._rounded(spans[-1][1])
-        rules, due = self.rules, new.steps.times[-1]
-        if 0 < rules.max_horizon_s < earliest - self.now:
+        earliest, due = self._earliest(need, plan, room), new.steps.times[-1]
+        if earliest is None:
             return None, ()
         gpus, probability = new.view.request.gpus.minimum, self.quantile
         others = [Alternative("later", earliest, gpus, probability)]
-        narrower = self._narrower(new, need, plan)
+        narrower = self._narrower(new, need, plan, room)
         if narrower is not None:
             others.append(narrower)
         if len(new.steps.times) == 1 and earliest - self.now <= SOFT_STRETCH * (due - self.now):
             others.append(Alternative("soft", earliest, gpus, probability))
         return earliest, tuple(others)
 
-    def _narrower(self, new: Newcomer, need: Need, plan: PoolPlan) -> Alternative | None:
+    def _earliest(self, need: Need, plan: PoolPlan, room: Room | None) -> int | None:
+        """A time by which there is room beside the plan, and, a few times as far, room that may be
+        promised.
+        """
+        begin = max(need.begin, self.now + self.lease_s)
+        spans = plan.plan.left.earliest(need.gpus, need.need_s, begin, need.pieces)
+        if not spans:
+            return None
+        for stretch in STRETCHES:
+            time = self._rounded(self.now + math.ceil(stretch * (spans[-1][1] - self.now)))
+            if 0 < self.rules.max_horizon_s < time - self.now:
+                return None
+            aimed = replace(need, begin=begin, due=time - self.margin_s - LATER_S)
+            if room is None or room.has(plan.needs, aimed):
+                return time
+        return None
+
+    def _narrower(
+        self, new: Newcomer, need: Need, plan: PoolPlan, room: Room | None
+    ) -> Alternative | None:
         """With fewer GPUs, of which each is taken to do as much as before: the most that fit."""
         gpus, due = new.view.request.gpus.minimum, new.steps.times[-1]
         begin = max(need.begin, self.now + self.lease_s)
@@ -233,7 +283,9 @@ class Desk:
         while fewer:
             set_aside, need_s = plan.pool.rounded(fewer), math.ceil(need.need_s * gpus / fewer)
             window = (begin, due - self.margin_s)
-            if plan.plan.left.latest(set_aside, need_s, window, need.pieces) is not None:
+            aimed = replace(need, gpus=set_aside, need_s=need_s, begin=begin, due=window[1])
+            fits = plan.plan.left.latest(set_aside, need_s, window, need.pieces) is not None
+            if fits and (room is None or room.has(plan.needs, aimed)):
                 return Alternative("fewer-gpus", due, fewer, self.quantile)
             fewer //= 2
         return None

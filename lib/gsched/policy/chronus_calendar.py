@@ -71,9 +71,11 @@ class Calendar:
             self._free.insert(number, self._free[number - 1])
         return number
 
-    def at_most(self, gpus: int) -> None:
-        """No more than so many are free at any time."""
-        self._free = [min(free, gpus) for free in self._free]
+    def at_most(self, gpus: int, span: Span) -> None:
+        """No more than so many are free at any time in `span`."""
+        first, last = self._cut(max(span[0], self.begin)), self._cut(span[1])
+        for number in range(first, last):
+            self._free[number] = min(self._free[number], gpus)
 
     def least(self, start: int, end: int) -> int:
         """The least number of free GPUs at any time between."""

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from gsched.model.decision import Alternative, JsonValue
 from gsched.model.job import JobKey, JobState, JobView
 from gsched.model.targets import Steps
-from gsched.policy.chronus_calendar import Span
+from gsched.policy.chronus_calendar import FOREVER, Span
+from gsched.policy.chronus_room import Load
 from gsched.policy.tenant_use import held_gpus
 
 _Row = TypeVar("_Row")
@@ -115,16 +116,20 @@ class Refusal:
 
 @dataclass(slots=True)
 class Book:
-    """All that is remembered, by `name_of` a job; `way` and `gap` are those of the last plans."""
+    """All that is remembered, by `name_of` a job; `way` and `gap` are those of the last plans.
+
+    `loads` is what jobs have brought, by name of the pool.
+    """
 
     targets: dict[str, Target] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
+    loads: dict[str, Load] = field(default_factory=dict)
     way: str = ""
     gap: float = 0.0
 
     @classmethod
-    def of(cls, memory: Mapping[str, JsonValue]) -> Book:
-        """What of a policy's memory can be read."""
+    def of(cls, memory: Mapping[str, JsonValue], now: int = FOREVER) -> Book:
+        """What of a policy's memory can be read; nothing in it is later than `now`."""
         book = cls()
         if memory.get("version") != MEMORY_VERSION:
             return book
@@ -136,6 +141,8 @@ class Book:
             refusal = _read(_refusal, row)
             if refusal is not None and name not in book.targets:
                 book.refused[name] = refusal
+        for name, row in _mapping(memory.get("loads")).items():
+            book.loads[name] = Load.of(row, now)
         last = _mapping(memory.get("last"))
         way, gap = last.get("way"), last.get("gap")
         book.way = way if isinstance(way, str) else ""
@@ -152,6 +159,7 @@ class Book:
             "version": MEMORY_VERSION,
             "targets": targets,
             "refused": refused,
+            "loads": {name: load.row() for name, load in self.loads.items()},
             "last": {"way": self.way, "gap": self.gap},
         }
 

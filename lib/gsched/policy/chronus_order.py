@@ -1,7 +1,6 @@
 """In which order `chronus` gives GPUs now: due targets, Profiling, Spot, who would be in the way.
 
-Which of the waiting jobs begin, and who gives way to them, is the pass of all policies that preempt
-(``turns``).
+Which of the waiting jobs begin, and who gives way to them, is told by ``chronus_turns``.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from gsched.model.decision import Action, Grant, JsonValue, Renew
 from gsched.model.job import Capability, JobState, JobView
 from gsched.policy.chronus_calendar import FOREVER, Calendar
 from gsched.policy.chronus_memory import name_of
+from gsched.policy.chronus_turns import NodePass
 from gsched.policy.preemption import GRACE, lease_actions, may_give_way, next_wakeup
 from gsched.policy.ranking import position_level, rank_queues
 from gsched.policy.remaining import DEFAULT, LIMIT, Remaining
-from gsched.policy.turns import Pass
 
 if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, IntColumn
@@ -66,15 +65,15 @@ def in_order(round_: Round) -> Ordered:
     for row in jobs.select(jobs.running & (jobs.num_gpus > 0)).tolist():
         gives_way[row] = may_give_way(jobs.views[row], round_.pools, now)
     rows = jobs.select(jobs.pending | gives_way).tolist()
-    places = _Places(round_).of(rows)
+    whose = _Places(round_)
+    places = whose.of(rows)
     rows.sort(key=lambda row: (places[row].part, places[row].key, int(jobs.tie[row])))
     keys = np.zeros(len(jobs))
     keys[rows] = np.arange(len(rows))
     lease_s = policy.knob_values["lease_s"]
     form = OrderForm.static(keys, Discipline(True, Misfit.SKIP, lease_s))
     ready = jobs.reorderable & (jobs.num_gpus > 0) & ~np.isnan(jobs.waiting_since)
-    use = np.zeros(len(jobs.tenants))
-    turns = Pass(form, jobs, rows, ready.tolist(), use).turns(round_.pools)
+    turns = NodePass.of(state, round_.pools, rows, ready.tolist()).turns()
     grace_s = policy.seconds(GRACE.name)
     given = lease_actions(policy.name, state, form, turns, grace_s, now)
     actions = tuple([_with_length(action, round_) for action in given])
@@ -83,11 +82,9 @@ def in_order(round_: Round) -> Ordered:
         for row in rows
         if jobs.reorderable[row]
     }
-    answers = _Places(round_)
-    for name in round_.standing:  # those that run have a reason as well
-        one = round_.standing[name]
+    for one in round_.standing.values():  # those that run have a reason as well
         if not jobs.pending[one.row]:
-            place = answers.of_target(jobs.views[one.row], one)
+            place = whose.of_target(jobs.views[one.row], one)
             reasons[jobs.keys[one.row]] = (place.code, place.params)
     ordered = np.array(turns.ordered, dtype=np.int64)
     order = _ranks(round_, ordered[jobs.reorderable[ordered]], keys)
@@ -264,7 +261,10 @@ def _stays(view: JobView) -> bool:
 
 
 def _service(view: JobView, left: Remaining | None) -> float:
-    """GPU-seconds (CPU-seconds of a job without GPUs) to its end, as expected."""
+    """Seconds to its end, as expected, times the root of its GPUs (or CPUs): between the time and
+    the GPU-time, both of which serve large and small jobs together worse.
+    """
     if left is None:
         return _UNKNOWN_S
-    return left.mean_s * max(1, view.request.gpus.minimum or view.request.num_cpus)
+    size = max(1, view.request.gpus.minimum or view.request.num_cpus)
+    return left.mean_s * math.sqrt(size)

@@ -17,6 +17,7 @@ from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, name_of
 from gsched.policy.chronus_order import Ordered, in_order
 from gsched.policy.chronus_plan import WAYS, Need, plan_for
 from gsched.policy.chronus_pools import PoolView, gives_way, held_until, pool_views
+from gsched.policy.chronus_room import Load
 from gsched.policy.chronus_solver import Solver
 from gsched.policy.pools import Pools
 from gsched.policy.preemption import GRACE, REVOKE_LIFE_S
@@ -69,7 +70,8 @@ class Round:
         found = {row: steps_of(view.wants) for row, view in enumerate(state.jobs.views)}
         steps = {row: own for row, own in found.items() if own is not None}
         solver = Solver(policy.knob_values["solve_s"], policy.seconds("lease_s"))
-        self = cls(policy, state, now, Pools.of(state), Book.of(memory), steps, solver)
+        self = cls(policy, state, now, Pools.of(state), Book.of(memory, now), steps, solver)
+        self._count_arrivals()
         self._forget()
         self._stand()
         self._plan()
@@ -79,6 +81,24 @@ class Round:
             self._stand()
             self._plan()
         return self
+
+    def _count_arrivals(self) -> None:
+        """What jobs have brought that were submitted since the last look."""
+        jobs, now = self.state.jobs, self.now
+        names = self.pools.names()
+        loads = {name: self.book.loads.get(name) or Load(now, now) for name in names.values()}
+        submits = jobs.first_submit.tolist()
+        oldest = min((load.as_of for load in loads.values()), default=now)
+        for row in [row for row, submit in enumerate(submits) if oldest < submit <= now]:
+            view = jobs.views[row]
+            load = loads.get(names.get(self.pools.of_job(view), ""))
+            left = self.expected(view)
+            if load is not None and load.as_of < submits[row] and left is not None:
+                gpus = view.request.gpus.minimum * max(1, view.waiting_tasks)
+                load.add(left.mean_s * gpus)
+        for load in loads.values():
+            load.fade(now)
+        self.book.loads = loads
 
     # -- who stands ----------------------------------------------------------------------------
 
@@ -168,7 +188,8 @@ class Round:
         for pool, own in needs.items():
             view = self.views[pool]
             if self.policy.rules.max_share < 1:
-                view.free.at_most(int(self.policy.rules.max_share * view.num_gpus))
+                most = int(self.policy.rules.max_share * view.num_gpus)
+                view.free.at_most(most, (self.now, FOREVER))
             self.plans[pool] = PoolPlan(view, own, plan_for(own, view.free, self.solver), keys)
         ways = [own.plan.way for own in self.plans.values()]
         self.book.way = max(ways, key=WAYS.index, default=WAYS[0])
@@ -192,6 +213,8 @@ class Round:
             if view.state not in _ACTIVE or view.exclusion(Capability.ADMIT) is not None:
                 continue
             if view.waiting_tasks > 1 or (view.eligible is None and not view.holds_gpus):
+                continue
+            if view.awaits_profile:  # what is known of it comes with them
                 continue
             pool = self.pools.of_job(view)
             left = self._remaining(view, may_lower=False)
@@ -219,6 +242,8 @@ class Round:
             self.plans,
             held,
             self.solver,
+            {pool: self.book.loads[name] for pool, name in self.pools.names().items()},
+            self.policy.knob_values["room"],
         )
         for new in newcomers:
             desk.judge(new, self.book)

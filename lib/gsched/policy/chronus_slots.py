@@ -88,32 +88,54 @@ def with_whole(
 def by_slots(
     needs: Sequence[Need], free: Calendar, base_s: int
 ) -> Mapping[str, tuple[Span, ...]] | None:
-    """From the last slot on, in each of them those with most left to run: optimal for jobs of one
-    GPU that can be stopped at no cost, and good for others. None where somebody finds no room.
-    """
+    """Where all find room, slot by slot; None where somebody does not. See `_filled`."""
     begun = with_whole(needs, free)
     if begun is None or not needs:
         return None
     left, spans = begun
-    rest = {n.name: n.rest_s for n in needs if not n.pieces.whole}
-    cut = [need for need in needs if need.name in rest]
+    cut = [need for need in needs if need.name not in spans]
     slots = Slots.of(left, max(n.due for n in needs), base_s)
-    chosen: dict[str, list[int]] = {need.name: [] for need in cut}
+    chosen, rest = _filled(cut, slots)
+    if any(seconds > 0 for seconds in rest.values()):
+        return None
+    for need in cut:
+        spans[need.name] = slots.spans_of(need, chosen[need.name])
+    return spans
+
+
+def unmet_gpu_s(needs: Sequence[Need], free: Calendar, base_s: int) -> float:
+    """GPU-seconds for which there is no room before they are due, all taken as if they could be
+    cut.
+    """
+    if not needs:
+        return 0.0
+    slots = Slots.of(without_held(needs, free), max(n.due for n in needs), base_s)
+    _, rest = _filled(needs, slots)
+    return float(sum(max(0, rest[need.name]) * need.gpus for need in needs))
+
+
+def _filled(needs: Sequence[Need], slots: Slots) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """From the last slot on, in each of them those with most left to run: optimal for jobs of one
+    GPU that can be stopped at no cost, and good for others.
+
+    By job its slots, the last first, and the seconds for which it found none.
+    """
+    rest = {need.name: need.rest_s for need in needs}
+    chosen: dict[str, list[int]] = {need.name: [] for need in needs}
     for number in range(len(slots) - 1, -1, -1):
-        room = slots.free[number]
-        asking = [n for n in cut if rest[n.name] > 0 and slots.seconds_for(n, number) > 0]
+        room, start = slots.free[number], slots.bounds[number]
+        if room <= 0:
+            continue
+        asking = [n for n in needs if n.due > start and rest[n.name] > 0 and n.gpus <= room]
         asking.sort(key=lambda n: (-rest[n.name], -n.gpus, n.tie))
         for need in asking:
-            if need.gpus > room:
+            seconds = slots.seconds_for(need, number) if need.gpus <= room else 0
+            if not seconds:
                 continue
             room -= need.gpus
             own = chosen[need.name]
             if own and own[-1] != number + 1:
                 rest[need.name] += need.pieces.resume_s
             own.append(number)
-            rest[need.name] -= slots.seconds_for(need, number)
-    if any(seconds > 0 for seconds in rest.values()):
-        return None
-    for need in cut:
-        spans[need.name] = slots.spans_of(need, chosen[need.name])
-    return spans
+            rest[need.name] -= seconds
+    return chosen, rest

@@ -40,6 +40,13 @@ class Pools:
                 free[pools.of_job(view)] += held_gpus(view)
         return pools
 
+    def names(self) -> dict[int, str]:
+        """By number of the pool the first of its partitions' names."""
+        found: dict[int, str] = {}
+        for name, number in sorted(self.of_partition.items()):
+            found.setdefault(number, name)
+        return found
+
     def of_job(self, view: JobView) -> int:
         """NOWHERE where its partition has no nodes."""
         return self.of_partition.get(view.partitions[0], NOWHERE) if view.partitions else NOWHERE

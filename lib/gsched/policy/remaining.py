@@ -18,7 +18,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 
-from gsched.model.job import Capability, JobState, JobView, Prediction, PredictionKind
+from gsched.model.job import (
+    Capability,
+    JobState,
+    JobView,
+    Prediction,
+    PredictionKind,
+    finite_limit_s,
+)
 
 LEVELS = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99)
 """The probabilities at which a distribution is known; between them it is interpolated."""
@@ -85,7 +92,12 @@ def remaining(
     is believed only where there is no history.
     """
     known = _known(view, now, relative_error, resume_s)
-    found = _believed(known, _told(view, now, resume_s), may_lower)
+    found = _believed(
+        known,
+        _told(view, now, resume_s, of_profile=True),
+        _told(view, now, resume_s, of_profile=False),
+        may_lower,
+    )
     if found is None:
         return None
     most_s = _most_s(view, now)
@@ -109,14 +121,15 @@ def run_so_far_s(view: JobView, now: int, resume_s: float = 0.0) -> float:
     return max(0.0, max(present_s, view.attained_gpu_s / gpus) - paid_s)
 
 
-def _believed(known: Remaining | None, told: Remaining | None, may_lower: bool) -> Remaining | None:
-    """What counts of both; see `remaining`."""
-    if told is None:
-        return known
-    is_first_word = told.source == PROFILE and (known is None or known.source in (LIMIT, DEFAULT))
-    if may_lower or is_first_word:
-        return told
-    return None if known is None else _longer(known, told)
+def _believed(
+    known: Remaining | None, profile: Remaining | None, told: Remaining | None, may_lower: bool
+) -> Remaining | None:
+    """What counts of all; see `remaining`."""
+    has_history = known is not None and known.source not in (LIMIT, DEFAULT)
+    ground = known if has_history or profile is None else profile
+    if told is None or may_lower:
+        return told or ground
+    return None if ground is None else _longer(ground, told)
 
 
 def _known(view: JobView, now: int, relative_error: float, resume_s: float) -> Remaining | None:
@@ -136,10 +149,11 @@ def _by_limit(
     view: JobView, guess: Prediction | None, run_s: float, again_s: float
 ) -> Remaining | None:
     """Where nothing but the limit is known the job is taken to need all of it."""
-    if view.time_limit_s is not None:
-        left_s, source = view.time_limit_s - run_s, LIMIT
+    limit_s = finite_limit_s(view.time_limit_s)
+    if limit_s is not None:
+        left_s, source = limit_s - run_s, LIMIT
         if left_s <= 0:  # over several attempts: each may take as long
-            left_s = float(view.time_limit_s)
+            left_s = float(limit_s)
     elif guess is not None:
         left_s, source = max(guess.mean - run_s, run_s), DEFAULT  # it goes on as it has
     else:
@@ -147,10 +161,12 @@ def _by_limit(
     return Remaining(left_s + again_s, 0.0, source, (left_s + again_s,) * len(LEVELS))
 
 
-def _told(view: JobView, now: int, resume_s: float) -> Remaining | None:
-    """By the iterations that are left, and how many a second there are."""
-    left = view.prediction(PredictionKind.ITERATIONS)
-    speed = view.prediction(PredictionKind.SPEED)
+def _told(view: JobView, now: int, resume_s: float, of_profile: bool) -> Remaining | None:
+    """By the iterations that are left, and how many a second there are: its own, or `of_profile`
+    those of its profile runs.
+    """
+    by = {p.kind: p for p in view.predictions if (p.source == PROFILE) is of_profile}
+    left, speed = by.get(PredictionKind.ITERATIONS), by.get(PredictionKind.SPEED)
     if left is None or speed is None or speed.mean <= 0:
         return None
     per_s = _speeds(speed)
@@ -163,8 +179,7 @@ def _told(view: JobView, now: int, resume_s: float) -> Remaining | None:
         return max(one_s, left.mean / rate - passed_s) + again_s
 
     levels = tuple([seconds(rate) for rate in per_s])
-    source = PROFILE if speed.source == PROFILE else TOLD
-    return Remaining(seconds(speed.mean), 0.0, source, levels)
+    return Remaining(seconds(speed.mean), 0.0, PROFILE if of_profile else TOLD, levels)
 
 
 def _speeds(speed: Prediction) -> list[float]:
@@ -267,9 +282,10 @@ def _present_s(view: JobView, now: int) -> float:
 
 def _most_s(view: JobView, now: int) -> float:
     """What Slurm leaves the present attempt, or the next one; starting again is within it."""
-    if view.time_limit_s is None:
+    limit_s = finite_limit_s(view.time_limit_s)
+    if limit_s is None:
         return math.inf
-    return max(_LEAST_S, view.time_limit_s - _present_s(view, now))
+    return max(_LEAST_S, limit_s - _present_s(view, now))
 
 
 # -- interpolation ---------------------------------------------------------------------------------

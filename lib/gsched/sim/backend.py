@@ -14,7 +14,7 @@ import numpy as np
 from gsched.engine.ports import Plan
 from gsched.engine.starvation import STARVING_FROM
 from gsched.model.cluster import ClusterState, Delta
-from gsched.model.decision import Decision, Grant, Renew, Revoke
+from gsched.model.decision import Admit, Decision, Grant, Refuse, Renew, Revoke
 from gsched.model.job import Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import IntColumn
 from gsched.model.journal import Change, Outcome, Readback, Standing
@@ -28,7 +28,7 @@ from gsched.sim.core.recording import sample_until, samples_due
 from gsched.sim.core.state import RUNNING, STARVING, WAITING
 from gsched.sim.core.steps import advance, next_event_s, preempt, schedule, start_if_fits
 from gsched.sim.jobs import SimJobs
-from gsched.sim.result import SimResult
+from gsched.sim.result import ADMITTED, REFUSED, SimResult
 from gsched.sim.rules import Scheduler, SimRules
 from gsched.sim.sight import Sight
 
@@ -78,6 +78,7 @@ class SimBackend:
         self._shown_at = 0
         self._seq = 0
         self._last: Mapping[JobKey, JobState] = {}
+        self._answers = np.zeros(len(jobs), dtype=np.int32)
 
     # -- time, in seconds from the jobs' origin ---------------------------------------------
 
@@ -146,13 +147,19 @@ class SimBackend:
         return [self.records[row].key for row in np.setdiff1d(self._rows_in(RUNNING), before)]
 
     def carry_out(self, decision: Decision) -> None:
-        """Do what was decided of leases: revoke first, then give, in the order of the ranks."""
+        """Do what was decided of leases: revoke first, then give, in the order of the ranks.
+
+        Answers to requests are noted; what a policy says of a job first is its answer.
+        """
         given = []
         for action in decision.actions:
             row = self._rows.get(action.key)
             if row is None:
                 continue
-            if isinstance(action, Revoke) and self._phase(row) == RUNNING:
+            if isinstance(action, Admit | Refuse):
+                if not self._answers[row]:
+                    self._answers[row] = ADMITTED if isinstance(action, Admit) else REFUSED
+            elif isinstance(action, Revoke) and self._phase(row) == RUNNING:
                 preempt(self._sim, row, self.time_s)
             elif isinstance(action, Grant | Renew):
                 rank = decision.order.get(action.key)
@@ -170,9 +177,10 @@ class SimBackend:
 
     def result(self, policy: str, interrupted: bool = False) -> SimResult:
         """What has come of it so far."""
-        return result_of(
+        found = result_of(
             self._sim, self._jobs, self._cluster, self._rules, policy, "rounds", interrupted
         )
+        return replace(found, answers=self._answers.copy()) if self._answers.any() else found
 
     # -- the port ---------------------------------------------------------------------------
 

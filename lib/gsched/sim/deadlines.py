@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from gsched.sim.jobs import Floats, SimJobs
-from gsched.sim.result import SimResult
+from gsched.sim.jobs import Floats, Ints, SimJobs
+from gsched.sim.result import ADMITTED, REFUSED, SimResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,9 @@ class Deadlines:
     """Of the jobs with a deadline.
 
     `unknown` had not ended when an interrupted simulation stopped before their deadlines. Rates
-    are of the others; the weighted one counts each job with its weight.
+    are of the others; the weighted one counts each job with its weight. Of a policy that answers
+    requests: how many were `admitted` and `refused`, and how many of each were missed (a job that
+    is refused and ends in time has not missed); None of others.
     """
 
     jobs: int
@@ -23,6 +25,10 @@ class Deadlines:
     unknown: int
     miss_rate: float | None
     weighted_miss_rate: float | None
+    admitted: int | None = None
+    admitted_missed: int | None = None
+    refused: int | None = None
+    refused_missed: int | None = None
 
     def document(self) -> dict[str, float | int | None]:
         """With the names of the fields as keys."""
@@ -43,11 +49,17 @@ def missed_deadlines(result: SimResult, until_s: float) -> Floats:
     return known
 
 
-def deadlines(jobs: SimJobs, missed: Floats) -> Deadlines:
-    """Sum up what `missed_deadlines` tells."""
+def deadlines(jobs: SimJobs, missed: Floats, answers: Ints | None = None) -> Deadlines:
+    """Sum up what `missed_deadlines` tells; `answers` as a result has them."""
     has, known, late = ~np.isnan(jobs.deadline_s), ~np.isnan(missed), missed == 1
     number, weight = int(known.sum()), float(jobs.weight[known].sum())
+    told: dict[str, int] = {}
+    for name, answer in (("admitted", ADMITTED), ("refused", REFUSED)):
+        if answers is not None:
+            mine = answers == answer
+            told |= {name: int(mine.sum()), f"{name}_missed": int((mine & late).sum())}
     return Deadlines(
+        **told,
         jobs=int(has.sum()),
         missed=int(late.sum()),
         unknown=int(has.sum()) - number,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,11 @@ class SimJobs:
     predicted_duration_s: Floats
     share_class: Ints  # row of Sharing.speeds; ANY: never shares a GPU
     gpu_type: Ints  # of SimCluster.gpu_types; ANY: runs on each
+    soft_deadlines: Mapping[int, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    """By row, of jobs that have several: (seconds from origin, reward), in rising order.
+
+    `deadline_s` of such a job is the first of them, which is what counts as missed.
+    """
 
     def __len__(self) -> int:
         return len(self.submit_s)

@@ -11,6 +11,8 @@ from gsched.sim.cluster import SimCluster
 from gsched.sim.jobs import Floats, Ints, SimJobs
 from gsched.sim.rules import SimRules
 
+ADMITTED, REFUSED = 1, -1
+
 
 @dataclass(frozen=True, eq=False)
 class Segments:
@@ -56,7 +58,8 @@ class SimResult:
     or a partner). `preemptions` and `failures` count what ended its attempts; it is requeued after
     each, but given up after a failure more than the rules allow. `energy_wh` is of all nodes from
     first submission to last end. `path` tells which loop ran: static, ordered or rounds;
-    `interrupted` that somebody ended it before its end.
+    `interrupted` that somebody ended it before its end. `answers` is of a policy that admits and
+    refuses deadlines: ADMITTED, REFUSED (the first answer holds) or 0, by row; else None.
     """
 
     policy: str
@@ -75,6 +78,7 @@ class SimResult:
     wakes: int
     path: str
     interrupted: bool = False
+    answers: Ints | None = None
 
     @property
     def finished(self) -> NDArray[np.bool_]:

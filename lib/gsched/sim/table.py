@@ -109,9 +109,18 @@ class Records(Sequence[JobView]):
             first_submit=key.epoch,
             eligible=key.epoch,
             time_limit_s=_whole(jobs.time_limit_s[row]),
-            wants=Wants(deadline=_whole(jobs.deadline_s[row] + jobs.origin)),
+            wants=self._wants(row),
             predictions=self._prediction(row),
             attained_gpu_s=0.0,
+        )
+
+    def _wants(self, row: int) -> Wants:
+        jobs = self._jobs
+        soft = jobs.soft_deadlines.get(row)
+        if soft is None:
+            return Wants(deadline=_whole(jobs.deadline_s[row] + jobs.origin))
+        return Wants(
+            soft_deadlines=tuple((int(time) + jobs.origin, reward) for time, reward in soft)
         )
 
     def _request(self, row: int) -> Request:

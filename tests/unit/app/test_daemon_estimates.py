@@ -42,7 +42,7 @@ def estimates(tmp_path, history, monkeypatch):
     monkeypatch.setattr(daemon_estimates, "user_number", lambda _name: os.getuid())
     folder = tmp_path / "heartbeats"
     folder.mkdir()
-    return Estimates(history, "c", lambda: str(folder), lambda: float(NOW))
+    return Estimates(history, "c", lambda: str(folder), clock=lambda: float(NOW))
 
 
 def runs(restarts=0):

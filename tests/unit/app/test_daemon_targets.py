@@ -252,7 +252,7 @@ def test_what_an_end_means_for_the_deadline(site, end, state, outcome, reward):
 
 
 def test_of_soft_deadlines_each_has_its_worth(site):
-    site.queue(7, comment=f"gs1{{soft={T0 + 500}:10;soft={DEADLINE}:5}}")
+    site.queue(7, comment=f"gs1{{soft={T0 + 500}:10,soft={DEADLINE}:5}}")
     site.round(site.admit())
     site.leave(end=800)
     site.now = T0 + 900
@@ -380,18 +380,26 @@ def test_who_is_at_risk_is_warned_once(site):
 def test_a_probability_about_the_bound_does_not_flutter(site):
     site.queue(7)
     site.round(site.admit())
-    for step in range(12):
+    for step in range(8):
         site.now += 1000
-        site.round(site.admit(probability=0.79 if step % 2 else 0.81, finish_time=T0 + 900))
-        site.now = min(site.now, T0 + 9000)
+        site.round(site.admit(probability=0.81 if step % 2 else 0.79, finish_time=T0 + 9000))
     assert site.events() == ["standing", "at-risk"]
-    site.now = T0 + 9500
+    site.now += 1000
     site.round(site.admit(probability=0.9, finish_time=T0 + 9600))
-    assert site.events()[-1:] == ["on-target"] or site.record().risk is Risk.ON_TARGET
+    assert site.events() == ["standing", "at-risk", "on-target"]
+
+
+def test_who_was_warned_just_now_is_not_warned_again_at_once(site):
+    site.queue(7)
+    site.round(site.admit())
+    for step in range(1, 30):
+        site.now = T0 + 30 * step
+        site.round(site.admit(probability=0.95 if step % 2 else 0.5))
+    assert site.events() == ["standing", "at-risk"]
 
 
 def test_a_plan_that_ends_after_the_promised_deadline_is_at_risk(site):
-    site.queue(7, comment=f"gs1{{soft={T0 + 1000}:10;soft={DEADLINE}:5}}")
+    site.queue(7, comment=f"gs1{{soft={T0 + 1000}:10,soft={DEADLINE}:5}}")
     site.round(site.admit())
     site.now += 30
     site.round(site.admit(finish_time=T0 + 1001))
@@ -399,7 +407,7 @@ def test_a_plan_that_ends_after_the_promised_deadline_is_at_risk(site):
 
 
 def test_a_promise_for_the_second_deadline_is_on_target_by_it(site):
-    site.queue(7, comment=f"gs1{{soft={T0 + 500}:10;soft={DEADLINE}:5}}")
+    site.queue(7, comment=f"gs1{{soft={T0 + 500}:10,soft={DEADLINE}:5}}")
     site.round(site.admit(finish_time=T0 + 900))
     site.round(site.admit(finish_time=T0 + 2000))
     assert site.record().risk is Risk.ON_TARGET

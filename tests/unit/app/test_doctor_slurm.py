@@ -74,6 +74,24 @@ def leasing() -> Change:
     return toml("daemon", policy='"ltgf"', leases="true")
 
 
+def promising() -> Change:
+    """A policy that promises deadlines, and what it needs."""
+    constant = toml("predict", estimator='"constant"')
+    return both(toml("daemon", policy='"chronus"', leases="true"), constant)
+
+
+def mailer(mode: int) -> Change:
+    """A command that sends mail, of this mode."""
+
+    def change(site: PaperSite) -> None:
+        program = site.folder / "mailer"
+        program.touch()
+        program.chmod(mode)
+        site.configure("deadlines", mail_command=f'["{program}", "{{to}}"]')
+
+    return change
+
+
 def qos(*lines: str) -> Change:
     """Preemption by QOS, and what sacctmgr prints of them: name|preempt|mode|grace."""
 
@@ -416,6 +434,76 @@ PLANTINGS = [
         toml("fairness.gpu_weights", a10="2.0"),
         "there is no GPU type a10",
         lambda site: site.settings.pop("fairness.gpu_weights") and None,
+    ),
+    Planting(
+        "account-unknown",
+        "warn",
+        toml("deadlines", accounts='["lab2", "lab3"]'),
+        "there is no account lab3",
+        toml("deadlines", accounts='["lab2"]'),
+    ),
+    Planting(
+        "qos-unknown",
+        "warn",
+        both(qos("high||cluster|00:00:00"), toml("deadlines", qos='["high", "hihg"]')),
+        "write high?",
+        toml("deadlines", qos='["high"]'),
+    ),
+    Planting(
+        "deadlines-unused",
+        "note",
+        toml("deadlines", max_per_user="2"),
+        "policy qssf promises none",
+        toml("deadlines", max_per_user="0"),
+    ),
+    Planting(
+        "deadline-estimates",
+        "warn",
+        promising(),
+        "`gsched predict train`",
+        toml("predict", estimator='"model"'),
+    ),
+    Planting(
+        "deadline-heartbeats",
+        "note",
+        promising(),
+        "nobody sees before its end",
+        lambda site: toml("heartbeat", dir=f'"{site.folder}"')(site),
+    ),
+    Planting(
+        "mail-command",
+        "warn",
+        both(promising(), toml("deadlines", mail_admin='"ops"')),
+        "there is no command that sends mail",
+        toml("deadlines", mail_admin='""'),
+    ),
+    Planting(
+        "mail-command",
+        "warn",
+        both(promising(), toml("deadlines", mail_command='["/nowhere/mail", "{to}"]')),
+        "cannot be seen (No such file or directory)",
+        toml("deadlines", mail_command='["/bin/true", "{to}"]'),
+    ),
+    Planting(
+        "mail-command",
+        "warn",
+        both(promising(), mailer(0o644)),
+        "is no program that may be run",
+        mailer(0o755),
+    ),
+    Planting(
+        "mail-command",
+        "warn",
+        both(promising(), mailer(0o757)),
+        "may be changed by anybody",
+        mailer(0o755),
+    ),
+    Planting(
+        "mail-command",
+        "warn",
+        both(promising(), mailer(0o2755)),
+        "needs setuid",
+        mailer(0o755),
     ),
     Planting(
         "node-unknown",

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 from support.login import Login
-from support.queue import StandInSlurm, row
+from support.queue import StandInSlurm, node, row
 
 from gsched.app.job import LiveJob
+from gsched.app.pool_plan import pool_plans
 from gsched.app.queue import view_queue
 from gsched.app.show import show_job
-from gsched.app.target_calendar import PoolPlan, TargetCalendar
+from gsched.app.target_calendar import TargetCalendar, target_calendar
 from gsched.app.why import explain_job
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.explain.words import moment
 from gsched.model.job import JobState, Wants
+from gsched.slurm.records import SlurmConfig
 from gsched_cli.plan_chart import plan_chart
 from gsched_cli.queue_columns import COLUMNS
 from gsched_cli.show_rows import fact_rows
@@ -117,7 +119,7 @@ def test_submit_hears_how_the_promise_is_to_be_kept(login: Login) -> None:
     assert found.accepted
     promise, plan = found.lines[:2]
     assert promise.startswith(f"--gs-deadline {moment(at + 4 * HOUR, 'minutes')}: on target with ")
-    assert "probability 0.93: should end " in promise
+    assert "probability 0.93: should end by " in promise
     assert plan.startswith("plan: 4 GPUs ")
 
 
@@ -152,7 +154,7 @@ def test_a_waiting_target_is_explained(settings: Settings, slurm: StandInSlurm) 
     left = {"mean_s": 7200.0, "safe_s": 9000.0, "quantile": 0.95, "source": "history"}
     publish(settings, accepted(now(), remaining=left))
     told = lines(settings)
-    assert told["target"].startswith("on target with probability 0.93: should end ")
+    assert told["target"].startswith("on target with probability 0.93: should end by ")
     assert told["plan"].startswith("4 GPUs ")
     assert told["estimate"] == "2:00:00 left, 2:30:00 with 95 % certainty (by past jobs like it)"
     assert told["was promised"].endswith("with probability 0.95, within 8.0 GPU-h")
@@ -224,11 +226,10 @@ def test_the_calendar_has_the_nearest_deadline_first(settings: Settings) -> None
         settings,
         {"1": late, "2": accepted(at), "3": refused(at), "4": {"submit_time": 1000}},
         *(row(number) for number in (1, 2, 3, 4)),
-        targets={"num_standing": 2, "pools": {"gpu": {"num_gpus": 8, "free": [[at, 8]]}}},
+        targets={"num_standing": 2},
     )
     assert [job.slurm_id for job in found.targets] == ["2", "1"]
     assert [job.slurm_id for job in found.refused] == ["3"]
-    assert found.pools == (PoolPlan("gpu", 8, ((at, 8),)),)
     assert found.end == at + 8 * HOUR
     document = found.document()
     json.dumps(document)
@@ -238,7 +239,7 @@ def test_the_calendar_has_the_nearest_deadline_first(settings: Settings) -> None
     ]
     assert document["targets"][0]["deadlines"] == [{"time": at + 4 * HOUR, "reward": 100.0}]
     assert document["refused"] == [{"job": "3", "user": "alice", "deadline_time": at + 4 * HOUR}]
-    assert document["pools"][0]["free"] == [{"start_time": at, "num_gpus": 8}]
+    assert document["targets"][0]["finish_time"] == at + 3 * HOUR
 
 
 def test_a_target_that_runs_stays_in_the_calendar_and_one_that_has_ended_does_not(
@@ -265,36 +266,58 @@ def test_a_document_that_somebody_else_has_written_breaks_nothing(settings: Sett
     odd = accepted(at, plan=[[at + 0.5, at + 9.25, 1.5], [at + 90, at, 0]], plan_cut=2.5,
                    remaining={"safe_s": 5, "quantile": "x", "source": 7}, state="at-risk",
                    risk={"code": "chronus.risk-nodes", "params": {"lost_gpus": []}})  # fmt: skip
-    pools = {"a": 5, "b": {"num_gpus": "many", "free": []}, "c": {"num_gpus": 4, "free": [[1]]},
-             "d": {"num_gpus": 4.5, "free": [[at, 2.5]]}}  # fmt: skip
-    found = calendar(settings, {"1": odd}, row(1), targets={"pools": pools})
+    found = calendar(settings, {"1": odd}, row(1))
     assert [job.slurm_id for job in found.targets] == ["1"]
-    assert [pool.name for pool in found.pools] == ["d"]
     json.dumps(found.document())
     assert plan_chart(found)
+    assert pool_plans([node("n1")], (), found.targets, at)
     for column in COLUMNS:
         assert isinstance(column.cell(found.targets[0]), str)
-    for strange in ([], "none", {"pools": [1]}, {"pools": None}):
-        assert calendar(settings, {"1": odd}, row(1), targets=strange).pools == ()
+    for strange in ([], "none", 5):
+        assert calendar(settings, {"1": odd}, row(1), targets=strange).view.targets == {}
 
 
-def test_others_promises_are_hidden_where_slurm_hides_their_jobs(settings: Settings) -> None:
-    """A private daemon tells of nobody; what is left of pools is told of nobody either."""
-    found = calendar(settings, {}, row(1), private=True, targets={"private": True})
+def test_others_promises_are_hidden_where_slurm_hides_their_jobs(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A private daemon tells of nobody; of what is left of pools others' jobs could be reckoned."""
+    publish(settings, {}, jobs={}, private=True, targets={"num_standing": 1})
+    hiding = StandInSlurm(row(1))
+    monkeypatch.setattr("gsched.app.target_calendar.slurm_client", lambda _: hiding)
+    view = view_queue(settings, [row(1)], {}, "alpha")
+    assert target_calendar(settings, view).pools != ()
+    monkeypatch.setattr(hiding, "config", lambda: SlurmConfig({"PrivateData": "jobs"}))
+    found = target_calendar(settings, view)
     assert (found.targets, found.pools) == ((), ())
     assert "PrivateData" in found.note
 
 
-def test_a_job_says_which_deadline_is_next_and_how_it_stands(settings: Settings) -> None:
+def test_what_is_left_is_reckoned_with_jobs_that_are_not_shown(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at = now()
-    soft = accepted(at, deadlines=[[at - 60, 100.0], [at + 600, 50.0], [at + 900, 20.0]])
+    publish(settings, {}, jobs={"1": accepted(at), "2": accepted(at)}, targets={"num_standing": 2})
+    slurm = StandInSlurm(row(1), row(2))
+    monkeypatch.setattr("gsched.app.target_calendar.slurm_client", lambda _: slurm)
+    found = target_calendar(settings, view_queue(settings, [row(1)], {}, "alpha"))
+    assert [job.slurm_id for job in found.targets] == ["1"]
+    (pool,) = found.pools
+    assert (pool.name, pool.num_gpus) == ("gpu", 16)
+    assert [gpus for _, gpus in pool.free] == [16, 8, 16]
+    assert found.document()["pools"][0]["free"][1] == {"start_time": at + HOUR, "num_gpus": 8}
+
+
+def test_a_job_says_which_deadline_is_aimed_at_and_how_it_stands(settings: Settings) -> None:
+    at = now()
+    steps = [[at - 60, 100.0], [at + 600, 50.0], [at + 4 * HOUR, 20.0], [at + 9 * HOUR, 5.0]]
+    soft = accepted(at, deadlines=steps)
     over = accepted(at, deadlines=[[at - 60, 100.0]], state="late")
     jobs = {"1": soft, "2": over, "3": refused(at), "4": {"submit_time": 1000}}
     publish(settings, {}, jobs=jobs)
     view = view_queue(settings, [row(n) for n in (1, 2, 3, 4)], {}, "alpha")
     found = {job.slurm_id: (job.deadline, job.target_state) for job in view.jobs}
     assert found == {
-        "1": (at + 600, "on-target"), "2": (at - 60, "late"), "3": (at + 4 * HOUR, "refused"),
+        "1": (at + 4 * HOUR, "on-target"), "2": (at - 60, "late"), "3": (at + 4 * HOUR, "refused"),
         "4": (None, None),
     }  # fmt: skip
     told = {job.slurm_id: job.document() for job in view.jobs}
@@ -309,11 +332,3 @@ def test_soft_deadlines_of_a_refused_job_are_counted_too(settings: Settings) -> 
     publish(settings, {}, jobs={"1": entry})
     (job,) = view_queue(settings, [row(1)], {}, "alpha").jobs
     assert job.deadline == at + 300
-
-
-@pytest.mark.parametrize(
-    ("begin", "end", "least"),
-    [(0, 10, None), (0, 11, 8), (10, 20, 8), (15, 25, 3), (20, 30, 3), (25, 90, 3), (30, 90, 5)],
-)
-def test_the_least_that_is_free_in_a_time(begin: int, end: int, least: int | None) -> None:
-    assert PoolPlan("gpu", 8, ((10, 8), (20, 3), (30, 5))).least_free(begin, end) == least

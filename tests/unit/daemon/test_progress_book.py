@@ -15,6 +15,7 @@ from gsched.daemon.heartbeat_sweep import Asked, HeartbeatSweep
 from gsched.daemon.progress_book import ProgressBook
 from gsched.errors import UnavailableError
 from gsched.model.job import Allocation, CountRange, JobState, PredictionKind, Wants
+from gsched.policy.remaining import remaining
 
 NOW = T0 + 1000
 
@@ -48,6 +49,7 @@ class Book:
         self.asked = []
         self.folder = str(folder)
         self.now = float(NOW)
+        self.profiles = True
         number_of = number_of or (lambda name: os.getuid() if name == "ann" else None)
         sweep = HeartbeatSweep(number_of, lambda: self.now, wait_s)
         self.book = ProgressBook(sweep, self._before)
@@ -60,7 +62,8 @@ class Book:
 
     def fill(self, *views, at=NOW):
         self.now = float(at)
-        return self.book.fill(replace(snapshot(views), as_of=at), self.folder)
+        state = replace(snapshot(views), as_of=at)
+        return self.book.fill(state, self.folder, goes_by_profiles=self.profiles)
 
 
 def test_a_running_job_has_its_speed_and_what_is_left_beside_its_predicted_duration(tmp_path):
@@ -332,3 +335,29 @@ def test_nothing_is_asked_of_the_owner_of_another_job(tmp_path):
     foreign = replace(unseen(), user="bob")
     assert predicted(book, foreign, at=NOW + 60) == (None, None, True)
     assert predicted(book, foreign, at=NOW + 120) == (None, None, False)
+
+
+def test_a_site_that_does_not_go_by_profile_runs_neither_reads_nor_awaits_them(tmp_path):
+    tell(tmp_path, profile(21))
+    book = Book(tmp_path)
+    book.profiles = False
+    job = unseen()
+    assert book.fill(job, replace(view(21))).jobs.view(job.key) is job
+
+
+def test_the_profile_holds_while_the_job_itself_has_not_come_far(tmp_path):
+    """A target that runs has its profile until its own heartbeats come, and both from then on:
+    its own word makes it no shorter in the eyes of others, and counts for its own plan.
+    """
+    tell(tmp_path, profile(21))
+    book = Book(tmp_path)
+    job = runs(30, gpus=8, start=NOW - 100, time_limit_s=86400)
+    job = replace(job, wants=Wants(profiles=(21,)), predictions=())
+    loads = book.fill(job).jobs.view(job.key)
+    assert remaining(loads, NOW).source == "profile"
+    assert remaining(loads, NOW).mean_s == pytest.approx(3500)
+    tell(tmp_path, beat(job="30", step=100, total_steps=7200, pace_s=0.25, started_time=NOW - 90.0))
+    told = book.fill(job).jobs.view(job.key)
+    assert remaining(told, NOW).mean_s == pytest.approx(3500)
+    own = remaining(told, NOW, may_lower=True)
+    assert (own.source, own.mean_s) == ("heartbeat", pytest.approx(1775, abs=1))

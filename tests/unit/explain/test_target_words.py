@@ -36,10 +36,10 @@ def berlin() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        ("on-target", "on target with probability 0.93: should end Tue 05:30"),
-        ("at-risk", "at risk with probability 0.93: should end Tue 05:30"),
-        ("late", "late: its last deadline is over, should end Tue 05:30"),
-        ("of-a-later-release", "of-a-later-release with probability 0.93: should end Tue 05:30"),
+        ("on-target", "on target with probability 0.93: should end by Tue 06:00"),
+        ("at-risk", "at risk with probability 0.93: should end by Tue 06:00"),
+        ("late", "late: its last deadline is over, should end by Tue 06:00"),
+        ("of-a-later-release", "of-a-later-release with probability 0.93: should end by Tue 06:00"),
     ],
 )
 def test_how_a_promise_stands(state: str, text: str) -> None:
@@ -47,7 +47,22 @@ def test_how_a_promise_stands(state: str, text: str) -> None:
 
 
 def test_an_end_that_is_at_hand_or_over_is_now() -> None:
-    assert words.target_words(TARGET | {"finish_time": AT - 90}, AT).endswith("should end now")
+    over = TARGET | {"plan": [[AT - 900, AT - 90, 4]]}
+    assert words.target_words(over, AT).endswith("should end by now")
+
+
+@pytest.mark.parametrize(
+    ("told", "end"),
+    [
+        ({}, AT + 20 * HOUR),
+        ({"plan_cut": 2}, AT + 19 * HOUR + 1800),  # its last part is not told
+        ({"plan": []}, AT + 19 * HOUR + 1800),
+    ],
+)
+def test_the_planned_end_is_that_of_the_plan_where_all_of_it_is_told(
+    told: dict[str, Any], end: int
+) -> None:
+    assert words.planned_end(TARGET | told) == end
 
 
 @pytest.mark.parametrize(("chance", "text"), [(1.0, "0.99"), (0.0, "0.01"), (0.5, "0.50")])
@@ -76,7 +91,7 @@ def test_a_long_plan_is_cut_and_says_so() -> None:
 
 
 def test_what_was_promised_and_how_much_of_it_is_used() -> None:
-    promised = "an end at Tue 04:00 with probability 0.95, within 16.0 GPU-h"
+    promised = "an end by Tue 04:00 with probability 0.95, within 16.0 GPU-h"
     assert words.promise_words(TARGET, AT) == promised
     used = words.promise_words(TARGET | {"used_gpu_s": 240.0}, AT)
     assert used == f"{promised} (240 GPU-s of them are used)"

@@ -94,7 +94,8 @@ def test_a_copy_is_another_one():
     copy = calendar.copy()
     copy.take([(T, T + 9)], 7)
     assert calendar.least(T, T + 9) == 7
-    copy.at_most(2)
+    copy.at_most(2, (T + 9, T + 20))
+    assert copy.least(T + 20, T + 30) == 8
     assert copy.least(T + 9, T + 10) == 2
     assert calendar.least(T + 9, T + 10) == 8
 

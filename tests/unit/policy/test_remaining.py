@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.jobs import T0, view
 
 from gsched.model.job import (
+    UNLIMITED_S,
     Allocation,
     Capability,
     Exclusion,
@@ -130,6 +131,8 @@ def test_the_time_limit_counts_where_nothing_else_is_known():
     assert remaining(first_guess, NOW).source == "limit"
     assert remaining(runs(first_guess, 600), NOW).safe_s == HOUR - 600
     assert remaining(waits(), NOW) is None
+    assert remaining(waits(time_limit_s=UNLIMITED_S), NOW) is None
+    assert remaining(waits(60.0, time_limit_s=UNLIMITED_S), NOW).most_s == float("inf")
 
 
 def test_the_sites_guess_is_told_apart():

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gsched.errors import UsageError
-from gsched.model.job import MAX_DEADLINE, MAX_REWARD, PHASES, Wants
+from gsched.model.job import MAX_DEADLINE, MAX_JOB_ID, MAX_REWARD, PHASES, Wants
 from gsched.slurm import wire
 
 OPT_OUT = Wants(opt_out=True)
@@ -27,6 +27,7 @@ wants = st.builds(
     shareable=st.booleans(),
     checkpoint=st.booleans(),
     number=st.integers(0, 999_999_999),
+    profiles=st.lists(st.integers(1, MAX_JOB_ID), unique=True, max_size=2).map(tuple),
 )
 
 
@@ -75,10 +76,11 @@ def test_spelling():
         shareable=True,
         checkpoint=True,
         number=7,
+        profiles=(41, 42),
     )
     assert wire.token(everything) == (
         "gs1{deadline=1800000000,soft=1700000000:2,soft=1800000000:0.25,phase=eval+sft,share,ckpt,"
-        "n=7}"
+        "profile=41+42,n=7}"
     )
 
 
@@ -144,6 +146,11 @@ def test_a_token_may_ask_for_nothing():
         ("gs1{phase=}", "a phase"),
         ("gs1{phase=eval+eval}", "a phase"),
         ("gs1{phase=mining}", "a phase"),
+        ("gs1{profile=}", "a profile run"),
+        ("gs1{profile=1+2+3}", "a profile run"),
+        ("gs1{profile=4+4}", "a profile run"),
+        ("gs1{profile=2147483648}", "a profile run"),
+        ("gs1{profile=4_1}", "a profile run"),
         ("gs1{n=0}", "a number"),
         ("gs1{n=1234567890}", "a number"),
     ],

@@ -25,12 +25,14 @@ from gsched.daemon.metrics import Metrics
 from gsched.daemon.metrics_ces import STATES
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.model_facts import ModelFacts
+from gsched.daemon.target_facts import TargetFacts
 from gsched.model.decision import JsonValue
 from gsched.model.job import Capability, Exclusion, PredictionKind
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import ChangeState
 from gsched.model.node_power import NodeVerb
 from gsched.model.prediction_truth import PredictionTruth
+from gsched.model.target_records import OUTCOMES, Risk
 from gsched.predict.drift import CONTENDERS, Gap, Judgement
 
 FOLDER = Path(__file__).parents[3] / "slurm_plugins" / "monitoring"
@@ -40,7 +42,9 @@ SELECTOR = re.compile(r"(gsched_\w+)\{([^}]*)\}")
 MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 VALUES = {
     "mode": {mode.value for mode in Mode},
-    "outcome": {"succeeded"},
+    "outcome": {"succeeded", *(state.value for state in OUTCOMES)},
+    "risk": {risk.value for risk in Risk},
+    "result": {"sent", "failed"},
     "state": {"rejected", "pending", "asleep", "unsaved"},
     "quantile": {"0.9"},
     "estimator": set(CONTENDERS),
@@ -88,6 +92,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
                 DemandFacts(1, 1, 1, 0, 1.0, ChildState()),
             ),
             leases=LeaseFacts(length_s=3620.0, hand_over_s=181),
+            targets=TargetFacts(),
         )
     )
     found: dict[str, set[str]] = {}

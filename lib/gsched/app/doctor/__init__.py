@@ -15,6 +15,7 @@ from gsched.app.doctor import (
     clock,
     configuration,
     database,
+    deadlines,
     forecasts,
     heartbeats,
     history_source,
@@ -52,6 +53,7 @@ _OF_THE_SITE: tuple[_Check, ...] = (
     ("state-folder-unseen", "free space", state_folder.check_space),
     ("heartbeat-folder-unseen", "heartbeat folder", heartbeats.check),
     ("leases-unseen", "leases", leases.check_settings),
+    ("deadlines-unseen", "deadlines", deadlines.check_settings),
     ("job-scripts-unseen", "job scripts", jobscripts.check),
     ("power-state-unseen", "power state", power_files.check_state),
 )
@@ -75,6 +77,7 @@ _OF_SLURM: tuple[_Check, ...] = (
     ("partitions-unseen", "partitions", names.check_partitions),
     ("excludes-unseen", "excludes", names.check_excludes),
     ("fairness-unseen", "fairness", names.check_fairness),
+    ("deadlines-unseen", "deadlines", deadlines.check_names),
     ("helper-unseen", "helper", names.check_helper),
     ("ces-unseen", "energy saving", ces.check_settings),
     ("ces-unseen", "energy saving", ces.check_helper),

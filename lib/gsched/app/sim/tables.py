@@ -214,6 +214,10 @@ def _ratio(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.2f}"
 
 
+def _number(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
 def _percent(value: float | None) -> str:
     return UNKNOWN if value is None else percent(value)
 
@@ -233,6 +237,10 @@ _ONCE: Mapping[str, Callable[[Metrics], str]] = {
     "free though wanted, at most": lambda m: _percent(m.submitting.free_while_wanted_share),
     "GPUs wanted by waiting jobs": lambda m: value_text("", m.submitting.gpus_wanted),
     "deadlines": lambda m: f"{m.deadlines.jobs:,}",
+    "deadlines promised": lambda m: _number(m.deadlines.admitted),
+    "deadlines promised and missed": lambda m: _number(m.deadlines.admitted_missed),
+    "deadlines refused": lambda m: _number(m.deadlines.refused),
+    "deadlines refused and missed": lambda m: _number(m.deadlines.refused_missed),
     "deadlines missed, by weight": lambda m: _percent(m.deadlines.weighted_miss_rate),
     "preempted jobs": lambda m: f"{m.all_jobs.preempted_jobs:,}",
     "times that a failure hit a job": lambda m: f"{m.all_jobs.failures:,}",
