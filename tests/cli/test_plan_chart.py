@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 from support.queue import row
@@ -11,6 +12,7 @@ from gsched.app.pool_plan import PoolPlan
 from gsched.app.queue import QueueView
 from gsched.app.queued_job import QueuedJob
 from gsched.app.target_calendar import TargetCalendar
+from gsched.explain.words import short_time
 from gsched.model.job import JobState
 from gsched.slurm.records import FreeText
 from gsched_cli.plan_chart import COLUMNS, plan_chart
@@ -97,6 +99,28 @@ def test_columns_of_days_where_deadlines_are_months_away():
     _, line, legend = plan_chart(calendar(far))
     assert "(a column is 2-00:00:00;" in legend
     assert "|" in cells(line)
+
+
+STEPS = (
+    1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 14400, 21600, 43200,
+    86400, 172800, 259200,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "longer"), pairwise(STEPS))
+def test_the_finest_columns_that_show_all_are_taken(step, longer):
+    """Begun anywhere within its first column, the last deadline is still in the chart."""
+    for span, expected in ((59 * step - 1, step), (59 * step, longer)):
+        at_end = target((AT, AT + 1, 4), deadlines=(AT + span,))
+        *_, line, legend = plan_chart(calendar(at_end))
+        assert legend.startswith(f"(a column is {short_time(expected)};")
+        assert "|" in cells(line)
+
+
+def test_a_plan_beyond_the_deadline_is_shown_whole():
+    late = target((AT + 55 * 60, AT + 58 * 60, 4), deadlines=(AT + 60,))
+    _, line, _ = plan_chart(calendar(late))
+    assert cells(line) == "." + "|" + "." * 53 + "###" + ".."
 
 
 def test_columns_begin_at_full_steps_of_local_time(zone):

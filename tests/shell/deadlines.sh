@@ -46,6 +46,15 @@ exits 3 ask --gs-deadline now+5minutes --time=60 --gres=gpu:8 --gs-else cancel >
 contains "is cancelled" "$said"
 third=$(cat answer)
 
+# a job that is held is answered once it is released
+held=$(gsched submit --parsable --hold --gs-deadline now+6hours --time=30 --gres=gpu:1 --output=/dev/null --wrap true)
+is_open() { gsched why "$held" | grep -q '^  deadline .*not answered yet: it is not eligible yet'; }
+eventually is_open
+equal open "$(gsched queue -j "$held" -P -h -o target)"
+scontrol release "$held"
+answered() { [ "$(gsched queue -j "$held" -P -h -o target)" = on-target ]; }
+eventually answered
+
 # what is said of them
 exits 0 gsched queue --plan >answer
 equal "JOBID" "$(head -1 answer | cut -d' ' -f1)"
@@ -55,7 +64,7 @@ contains "|" "$(grep "^$second  8 GPUs" answer)"
 if grep -q "^$refused " answer; then fail "a refused job is in the calendar"; fi
 gsched queue --plan --json >plan.json
 equal "$refused" "$(field refused 0 job <plan.json)"
-equal 2 "$(python3 -c 'import json; print(len(json.load(open("plan.json"))["targets"]))')"
+equal 3 "$(python3 -c 'import json; print(len(json.load(open("plan.json"))["targets"]))')"
 gpus=$(python3 -c '
 import json, sys
 targets = {t["job"]: t for t in json.load(open("plan.json"))["targets"]}
@@ -81,7 +90,7 @@ withdrawn() { [ "$(state_of "$target")" = withdrawn ]; }
 eventually withdrawn
 gone_from_plan() { ! gsched queue --plan -P -h -o jobid | grep -q "^$target$"; }
 eventually gone_from_plan
-equal 4 "$(gsched deadlines --json | field counts asked)"
+equal 5 "$(gsched deadlines --json | field counts asked)"
 equal 1 "$(gsched deadlines --json | field counts withdrawn)"
 [ -n "$third" ] || fail "sbatch named no job"
 kill "$daemon"

@@ -20,9 +20,11 @@ from gsched.daemon.requests import RequestBook
 from gsched.daemon.site_factor import scale_for
 from gsched.daemon.slurm_backend import SlurmBackend
 from gsched.model.job import Capability
+from gsched.model.target_records import TargetState
 from gsched.slurm.client import CommandClient
 from gsched.testbed.background import Background
 from gsched.testbed.wait import wait_for
+from gsched_sql import History
 
 pytestmark = pytest.mark.slurm
 
@@ -257,3 +259,40 @@ def test_in_a_federation_the_daemon_only_observes() -> None:
         assert "cluster testbed is a member of the federation union" in refused.stderr
         assert "--observe" in refused.stderr
         site.ok("daemon", "once")
+
+
+PROMISED = {"held", "manual-priority", "foreign-site-factor", "unsplit-array"}
+"""Kinds whose order is not gsched's to change, and whose deadline it may promise all the same."""
+
+
+def test_deadlines_of_theirs_change_nothing_and_nobody_who_may_not_gives_way(
+    site: Site, zoo: Zoo
+) -> None:
+    """Under chronus, with leases: the only policy that promises, and takes GPUs for it."""
+    ends = int(time.time()) + 3600
+    asked = {kind: job for kind, job in zoo.kinds.items() if kind != "opted-out"}
+    for job in asked.values():
+        site.slurm("scontrol", "update", f"jobid={job}", f"comment=gs1{{deadline={ends},ckpt}}")
+    running = {job: state for job, state in site.states().items() if state == "RUNNING"}
+    assert running
+    for job in running:  # else nobody could be promised what they hold
+        site.slurm("scontrol", "update", f"jobid={job}", "timelimit=10")
+    movable = site.submit("d5", 8, "games", f"--comment=gs1{{deadline={ends}}}")
+    before = {kind: priorities(site, job) for kind, job in zoo.kinds.items()}
+    env = {"GSCHED_DAEMON_POLICY": "chronus", "GSCHED_DAEMON_LEASES": "true"}
+    for _ in range(3):
+        answer = site.bed.run([GSCHED, "daemon", "once", "--act"], extra_env=env)
+        assert answer.returncode == 0, answer.stderr
+    with History.open(f"sqlite:///{site.state}/history.db") as history:
+        cluster = site.bed.spec.cluster
+        records = {str(r.key.job_id): r.state for r in history.targets().asked(cluster)}
+        assert history.leases().standing(cluster) == []
+    assert records.pop(str(movable)) is TargetState.STANDING
+    kinds = {job.partition("+")[0]: kind for kind, job in asked.items()}
+    assert {kinds[job] for job in records} <= PROMISED, records
+    assert {kind: priorities(site, job) for kind, job in zoo.kinds.items()} == before
+    written = {row["job"] for row in site.json("daemon", "audit", "-n", "500") if row["after"]}
+    assert written & {job.partition("+")[0] for job in zoo.kinds.values()} == set()
+    states = site.states()
+    assert {job: states[job] for job in running} == running
+    site.slurm("scancel", str(movable))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ class Desk:
         knobs |= {"resume_s": "5", "margin_s": "5"}
         self.textfile = site.bed.spec.root / "gsched.prom"
         given = {"policy": '"chronus"', "leases": "true", "interval_s": "1.0"}
+        given["query_listen"] = '"127.0.0.1:0"'
         site.configure("daemon", **given, metrics_file=f'"{self.textfile}"')
         site.configure("daemon.knobs", **knobs)
         site.configure("forecast", enabled="false")
@@ -50,17 +52,34 @@ class Desk:
         )
         site.know_durations({"short": 3, "long": 900})
 
-    def daemon(self, point: FaultPoint | None = None) -> Background:
+    @contextmanager
+    def daemon(self, *words: str, point: FaultPoint | None = None) -> Iterator[Background]:
+        """One that has run its first round; jobs that are left over are gone after it."""
         env = {} if point is None else {"GSCHED_FAULT_POINT": point.value}
-        return self.site.daemon("--act", env=env)
+        status = self.site.state / "status.json"
+        status.unlink(missing_ok=True)
+        with self.site.daemon("--act", *words, env=env) as running:
+            wait_for(status.exists, "the daemon's first round", 120)
+            yield running
+        self.site.slurm("scancel", "--user=games")
 
-    def submit(self, name: str, deadline: str, sleep_s: int = 2) -> tuple[int, int, str]:
+    def submit(self, name: str, deadline: str, sleep_s: int = 300) -> tuple[int, int, str]:
         """Exit code, job and what was said."""
         words = ("submit", "--parsable", "--gs-wait", "60", "--gs-deadline", deadline)
         job = ("-J", name, "--gres=gpu:1", "--mem=50", "-o", "/dev/null")
-        answer = self.site.gsched(*words, *job, "--wrap", f"sleep {sleep_s}", user="games")
+        answer = self.site.gsched(*words, *job, "--wrap", self.wrap(sleep_s), user="games")
         assert answer.stdout.strip(), answer.stderr
         return answer.returncode, int(answer.stdout.strip()), answer.stderr
+
+    def wrap(self, sleep_s: int) -> str:
+        """A job that ends well when it is let, or after so many seconds."""
+        gate = self.site.bed.spec.root / "gates" / "$SLURM_JOB_ID"
+        return f"for n in $(seq {2 * sleep_s}); do test -e {gate} && exit 0; sleep 0.5; done"
+
+    def let_end(self, job: int) -> None:
+        gates = self.site.bed.spec.root / "gates"
+        gates.mkdir(exist_ok=True)
+        (gates / str(job)).touch()
 
     def records(self, job: int) -> list[TargetRecord]:
         with History.open(f"sqlite:///{self.site.state}/history.db") as history:
@@ -106,15 +125,15 @@ def desk() -> Iterator[Desk]:
 
 def test_a_deadline_is_promised_planned_and_kept(desk: Desk) -> None:
     with desk.daemon():
-        code, job, said = desk.submit("short", "now+30minutes", sleep_s=5)
+        code, job, said = desk.submit("short", "now+30minutes")
         assert code == 0, said
         assert "deadline" in said
-        target = desk.entry(job).get("target")
+        target = desk.entry(job)["target"]
         (record,) = desk.records(job)
         assert record.promise is not None
         assert record.promise.finish_time <= record.deadline
-        if target is not None:  # it may have ended meanwhile
-            assert target["promised"]["finish_time"] == record.promise.finish_time
+        assert target["promised"]["finish_time"] == record.promise.finish_time
+        desk.let_end(job)
         over = desk.wait_for_outcome(job)
     assert (over.state, over.reward) == (TargetState.KEPT, 100.0)
     assert desk.events(job) == ["standing", "kept"]
@@ -129,10 +148,17 @@ def test_what_cannot_be_kept_is_refused_with_why_and_when(desk: Desk) -> None:
         assert record.why.startswith("chronus.refused-")
         assert record.earliest is not None
         assert record.earliest >= record.asked_time + 900
-        (outcome,) = desk.entry(job).get("outcomes") or [None]
-        if outcome is not None:
-            assert outcome["why"]["code"] == record.why
-            assert outcome["earliest"] == record.earliest
+        (outcome,) = desk.entry(job)["outcomes"]
+        assert outcome["why"]["code"] == record.why
+        assert outcome["earliest"] == record.earliest
+
+
+def test_who_waits_for_the_answer_does_not_wait_for_the_next_round(desk: Desk) -> None:
+    """Rounds are 20 minutes apart: the daemon hurries for a job that it is asked about."""
+    with desk.daemon("--interval", "1200"):
+        code, job, said = desk.submit("short", "now+30minutes")
+        assert code == 0, said
+        assert [record.state for record in desk.records(job)] == [TargetState.STANDING]
 
 
 def test_what_the_site_does_not_allow_is_refused(desk: Desk) -> None:
@@ -145,9 +171,9 @@ def test_what_the_site_does_not_allow_is_refused(desk: Desk) -> None:
 
 
 def test_a_daemon_that_is_killed_once_it_has_promised_keeps_the_promise(desk: Desk) -> None:
-    with desk.daemon(FaultPoint.TARGETS_KEPT) as killed:
+    with desk.daemon(point=FaultPoint.TARGETS_KEPT) as killed:
         words = ("submit", "--parsable", "--gs-deadline", "now+30minutes", "-J", "short")
-        argv = (*words, "--gres=gpu:1", "--mem=50", "-o", "/dev/null", "--wrap", "sleep 30")
+        argv = (*words, "--gres=gpu:1", "--mem=50", "-o", "/dev/null", "--wrap", desk.wrap(300))
         job = int(desk.site.ok(*argv, user="games").strip())
         wait_for(lambda: not killed.is_running(), "the daemon to be killed", 60)
     (promised,) = desk.records(job)
@@ -158,6 +184,7 @@ def test_a_daemon_that_is_killed_once_it_has_promised_keeps_the_promise(desk: De
         assert promised.promise is not None
         assert told["finish_time"] == promised.promise.finish_time
         assert told["time"] == promised.promise.time
+        desk.let_end(job)
         over = desk.wait_for_outcome(job)
     assert over.state is TargetState.KEPT
     assert desk.events(job) == ["standing", "kept"]
@@ -165,7 +192,7 @@ def test_a_daemon_that_is_killed_once_it_has_promised_keeps_the_promise(desk: De
 
 def test_who_is_late_is_warned_and_judged(desk: Desk) -> None:
     with desk.daemon():
-        code, job, said = desk.submit("short", "now+60seconds", sleep_s=300)
+        code, job, said = desk.submit("short", "now+60seconds")
         assert code == 0, said
         wait_for(lambda: "late" in desk.events(job), "the job to be late", 150)
         wait_for(

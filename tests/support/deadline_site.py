@@ -1,4 +1,4 @@
-"""A private Slurm with real trainings, some of which have to end by a time, and which of them did."""
+"""A private Slurm with real trainings, some of which have to end by a time; which of them did."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ START_S = 12.0
 WAIT_S = 90
 """Seconds for which who submits waits for an answer at most."""
 LIMIT_MIN = 15
-MAILER = "#!/bin/sh\nread -r first\necho \"$1 $2 $3 $first\" >> {mail}\n"
+MAILER = '#!/bin/sh\nread -r first\necho "$1 $2 $3 $first" >> {mail}\n'
 """In place of mail(1): a line for each warning."""
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -80,6 +80,9 @@ class Ended:
     start: float
     end: float
 
+
+FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY"})
+"""States of jobs that are not started again."""
 
 UNKNOWN = Ended("", float("inf"), float("inf"))
 """slurmdbd has not heard of it yet."""
@@ -143,23 +146,24 @@ class DeadlineSite(LeaseSite):
 
     # -- handing in ---------------------------------------------------------------------------
 
-    def hand_in(self, wish: Wish, asks: bool = True) -> Handed:
-        """As a user does: by gsched with the deadline, or, not `asks`, by sbatch without."""
+    def hand_in(self, wish: Wish, asks: bool = True, tells: bool = True) -> Handed:
+        """As a user does: by gsched, with the deadline if it `tells`; or, not `asks`, by sbatch."""
         began, script = time.time(), self.folder / f"{wish.name}.sh"
         script.write_text(SCRIPT.format(python=sys.executable, name=wish.name, seed=1))
         ends = {int(began + s): reward for s, reward in wish.soft_s}
         strict = None if wish.deadline_s is None else int(began + wish.deadline_s)
         steps = max(1, round(wish.run_s / STEP_S))
         env = {**self.environment, "LEASED_STEPS": str(steps)}
+        words = ["sbatch", "--parsable"]
         if asks:
             words = [GSCHED, "submit", "--parsable", f"--gs-checkpoint={CHECKPOINTS_EVERY_S}"]
             words += [f"--gs-runtime=requeue,folder=ck-{wish.name}"]
+        else:
+            env["GSCHED_CHECKPOINT_DIR"] = str(self.folder / f"ck-{wish.name}")
+        if asks and tells:
             words += [f"--gs-soft-deadline={iso(at)}={reward:g}" for at, reward in ends.items()]
             words += [] if strict is None else [f"--gs-deadline={iso(strict)}"]
             words += [f"--gs-wait={WAIT_S}"] if ends or strict else []
-        else:
-            words = ["sbatch", "--parsable"]
-            env["GSCHED_CHECKPOINT_DIR"] = str(self.folder / f"ck-{wish.name}")
         words += [f"--account={wish.tenant}", f"--job-name={wish.name}", "--gres=gpu:1"]
         words += ["--mem=600", "-n1", f"--time={LIMIT_MIN}"]
         words += [f"--output={self.folder}/{wish.name}.out", str(script)]
@@ -168,9 +172,7 @@ class DeadlineSite(LeaseSite):
         assert number.isdigit(), (wish.name, done.stdout, done.stderr)
         deadlines = tuple(sorted([*ends, *([strict] if strict else [])]))
         answered_s = time.time() - began
-        made = Handed(
-            wish, int(number), began, done.returncode, done.stderr, answered_s, deadlines
-        )
+        made = Handed(wish, int(number), began, done.returncode, done.stderr, answered_s, deadlines)
         self.handed[wish.name] = made
         return made
 
@@ -272,7 +274,7 @@ class DeadlineSite(LeaseSite):
             self.tend()
             found = {n: o for n, o in self.outcomes().items() if not names or n in names}
             over = all(
-                o.ended.end < float("inf") or time.time() > o.handed.deadlines[-1] + beyond_s
+                o.ended.state in FINAL or time.time() > o.handed.deadlines[-1] + beyond_s
                 for o in found.values()
             )
             return found if over else None

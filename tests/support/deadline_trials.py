@@ -15,6 +15,7 @@ from support.deadline_site import START_S, TENANTS, DeadlineSite, Handed, Outcom
 
 KNOBS = {
     "lease_s": 16, "grace_s": 15, "resume_s": 15, "lead_s": 15, "relative_error": 0.15,
+    "margin_s": 5,
 }  # fmt: skip
 """Of the daemon in trials; leases of one hand-over, where those of a site are of twenty."""
 
@@ -50,12 +51,8 @@ def targets(
         is_soft = n % 3 == 0
         tenant = TENANTS[n % len(TENANTS)]
         wish = made(f"target-{n}", tenant, at_s, length_s)
-        found.append(
-            Wish(
-                wish.name, tenant, at_s, length_s, wish.told_s,
-                deadline_s=None if is_soft else ahead_s, soft_s=soft if is_soft else (),
-            )  # fmt: skip
-        )
+        asked = replace(wish, soft_s=soft) if is_soft else replace(wish, deadline_s=ahead_s)
+        found.append(asked)
     return found
 
 
@@ -68,13 +65,15 @@ def made(name: str, tenant: str, at_s: float, run_s: float) -> Wish:
     return Wish(name, tenant, at_s, run_s, START_S + run_s)
 
 
-def arrive(site: DeadlineSite, wishes: Sequence[Wish], asks: bool = True) -> None:
+def arrive(
+    site: DeadlineSite, wishes: Sequence[Wish], asks: bool = True, tells: bool = True
+) -> None:
     """Hand the wishes in, each at its time from now on."""
     began = time.monotonic()
     for wish in sorted(wishes, key=lambda w: w.at_s):
         for _ in until(began + wish.at_s):
             site.tend()
-        site.hand_in(wish, asks)
+        site.hand_in(wish, asks, tells)
 
 
 def until(moment: float) -> Iterator[None]:
@@ -112,7 +111,7 @@ STRUCK_AHEAD_S = 120.0
 
 
 def extras() -> list[Wish]:
-    """The trainings of `with_targets` and `lose_a_node` beside those that are drawn."""
+    """The trainings of `with_targets` and `lose_nodes` beside those that are drawn."""
     found = [made(name, TENANTS[0], 0.0, run_s) for name, run_s in (IMPOSSIBLE, OFFERED, STRUCK)]
     name, run_s = OVERRUN
     over = Wish(name, TENANTS[1], 0.0, run_s, OVERRUN_TOLD_S, deadline_s=OVERRUN_AHEAD_S)
@@ -158,28 +157,40 @@ def with_targets(site: DeadlineSite, wishes: Sequence[Wish]) -> Course:
 
 @dataclass
 class Loss:
-    """A target whose node fails: how it was planned before and after, and its outcome."""
+    """A target that loses its node while no other can be had: how it was planned before, when none
+    could be had, and when one could again; and its outcome.
+    """
 
     before: dict[str, Any]
-    after: dict[str, Any]
+    lost: dict[str, Any]
+    again: dict[str, Any]
     outcome: Outcome
 
 
-def lose_a_node(site: DeadlineSite) -> Loss:
-    """A target trains; its node goes down, and with it half of all GPUs."""
+def lose_nodes(site: DeadlineSite) -> Loss:
+    """A target trains; its node goes down, and all others drain. Later they are there again."""
     named = {wish.name: wish for wish in extras()}
     site.hand_in(replace(named["struck"], deadline_s=STRUCK_AHEAD_S))
     wait_for(lambda: bool(site.steps("struck")), "the target to train", 180.0, 0.2)
-    before = site.target("struck")
-    site.kill_node(site.node_of("struck"))
+    before, mine = site.target("struck"), site.node_of("struck")
+    others = ",".join(node for node in site.bed.spec.node_names if node != mine)
+    site.slurm("scontrol", "update", f"nodename={others}", "state=drain", "reason=trial")
+    site.kill_node(mine)
 
-    def is_planned_anew() -> dict[str, Any]:
-        entry = site.entry("struck")
-        return dict(entry.get("target", {})) if entry.get("state") == "PENDING" else {}
+    def is_lost() -> bool:
+        return "at-risk" in site.warnings("struck")
 
-    after = wait_for(is_planned_anew, "it to be planned anew", 60.0, 0.2)
+    wait_for(is_lost, "the warning", 60.0, 0.2)
+    lost = site.target("struck")
+    site.slurm("scontrol", "update", f"nodename={others}", "state=resume")
+
+    def is_planned() -> dict[str, Any]:
+        target = site.target("struck")
+        return target if target.get("plan") else {}
+
+    again = wait_for(is_planned, "it to be planned anew", 60.0, 0.2)
     outcomes = site.wait_for_targets("struck", beyond_s=120.0)
-    return Loss(before, after, outcomes["struck"])
+    return Loss(before, lost, again, outcomes["struck"])
 
 
 def earliest(entry: Mapping[str, Any]) -> int:

@@ -256,7 +256,8 @@ def _outcome_lines(found: dict[str, Any], job: dict[str, Any]) -> list[str]:
         return _refused_lines(line, found)
     if found["outcome"] == ACCEPTED:
         return _accepted_lines(line, found, job)
-    return [f"{line} not used: {found['reason']}"]
+    is_open = found["outcome"] == OPEN
+    return [f"{line} {'not answered yet' if is_open else 'not used'}: {found['reason']}"]
 
 
 def _refused_lines(line: str, found: dict[str, Any]) -> list[str]:

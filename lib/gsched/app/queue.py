@@ -18,7 +18,7 @@ from gsched.app.told_progress import with_progress
 from gsched.app.wiring import now, slurm_client
 from gsched.config.settings import Settings
 from gsched.errors import UsageError
-from gsched.explain.target_words import refused_deadline
+from gsched.explain.target_words import deadline_outcome
 from gsched.explain.words import moment
 from gsched.model.history import Reject
 from gsched.model.job import UNLIMITED_S, JobState
@@ -215,8 +215,8 @@ def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:
 
 def _stays(answer: dict[str, Any]) -> tuple[str, ...]:
     """What still counts of an answer once the job runs."""
-    is_about_deadline = "target" in answer or refused_deadline(answer.get("outcomes", ()))
-    return _OF_DEADLINE if is_about_deadline else ("lease",)
+    has_asked = "target" in answer or deadline_outcome(answer.get("outcomes", ())) is not None
+    return _OF_DEADLINE if has_asked else ("lease",)
 
 
 def _place(job: QueuedJob) -> tuple[int, str, int, int]:

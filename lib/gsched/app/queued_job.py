@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gsched.app.job_progress import NOTHING_TOLD, JobProgress
-from gsched.daemon.request_answers import REFUSED
 from gsched.explain.policy_reasons import policy_reason, quantiles_of, slurm_reason
-from gsched.explain.target_words import planned_end, refused_deadline
+from gsched.explain.target_words import deadline_outcome, planned_end
 from gsched.model.job import JobState, finite_limit_s
 from gsched.slurm.records import FreeText, QueueRow
 
@@ -123,10 +122,13 @@ class QueuedJob:
 
     @property
     def target_state(self) -> str | None:
-        """``on-target``, ``at-risk``, ``late``, ``refused``; None where no deadline is planned."""
+        """``on-target``, ``at-risk``, ``late``; ``refused``, or ``open`` while it is not answered;
+        None where no deadline was asked for.
+        """
         if self.target is not None:
             return str(self.target.get("state"))
-        return REFUSED if refused_deadline(self.answer.get("outcomes", ())) else None
+        found = deadline_outcome(self.answer.get("outcomes", ()))
+        return None if found is None else str(found["outcome"])
 
     @property
     def deadline(self) -> int | None:

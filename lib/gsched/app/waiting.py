@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 from gsched.app.asks import ask_words, free_words
 from gsched.app.job import LiveJob
 from gsched.app.queue_filter import own_name
+from gsched.daemon.request_answers import OPEN, REFUSED
 from gsched.explain.lease_words import REQUEUED, gave_way_words, lease_words, unsaved_words
 from gsched.explain.policy_reasons import caution_words, policy_reason, prediction_words
 from gsched.explain.requeued import requeue_delay
 from gsched.explain.slurm_reasons import explain_reason, is_held, never_starts_there
 from gsched.explain.target_words import (
     alternatives_words,
+    deadline_outcome,
     deadlines_words,
     estimate_words,
     minute_after,
     plan_words,
     promise_words,
     refusal_words,
-    refused_deadline,
     risk_words,
     target_words,
 )
@@ -180,8 +181,11 @@ def target_lines(live: LiveJob) -> list[WhyLine]:
     answer, at = live.line.answer, live.line.at
     target = answer.get("target")
     if target is None:
-        refused = refused_deadline(answer.get("outcomes", ()))
-        return [] if refused is None else _refused_lines(refused, live.row.num_gpus)
+        found = deadline_outcome(answer.get("outcomes", ()))
+        if found is not None and found["outcome"] == REFUSED:
+            return _refused_lines(found, live.row.num_gpus)
+        is_open = found is not None and found["outcome"] == OPEN
+        return [WhyLine("deadline", f"not answered yet: {found['reason']}")] if is_open else []
     lines = [WhyLine("deadline", deadlines_words(target, at))]
     lines.append(WhyLine("target", target_words(target, at)))
     if words := risk_words(target):

@@ -61,9 +61,6 @@ class DeadlineSettings:
     gets mail; the daemon's log, `gsched why` and the metrics tell of it."""
     mail_admin: str = ""
     """User or address that gets a copy of each warning; empty = none."""
-    reservations: bool = False
-    """true = the helper reserves nodes (`reserve` and `release` in [helper] verbs) for a promised
-    deadline that its place in the order alone may not keep."""
 
 
 def check_deadlines(key: str, value: object) -> None:

@@ -53,8 +53,7 @@ def profiled(
         total = max(1, round(total * fewer**doublings))
     spread = _SPREAD * (1.0 + max(0.0, doublings - 1.0))
     rates = tuple([(p, math.exp(spread * z) / step_s) for p, z in (*_LEVELS, *_SLOWER)])
-    held = view.allocation
-    as_of = math.floor(now) if held is None else held.start_time  # it has all to do from then on
+    as_of = math.floor(now)
     return (
         Prediction(PredictionKind.SPEED, 1.0 / step_s, rates, PROFILE, PROFILE, 0, as_of),
         Prediction(PredictionKind.ITERATIONS, float(total), (), PROFILE, PROFILE, 0, as_of),

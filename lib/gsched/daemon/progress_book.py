@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gsched.daemon.heartbeat_sweep import Asked, HeartbeatSweep, Read
-from gsched.daemon.profile_speed import profiled
+from gsched.daemon.profile_book import ProfileBook
 from gsched.daemon.told_speed import JobWatch, Telling
 from gsched.errors import GschedError
 from gsched.model.cluster import ClusterState
@@ -27,7 +27,6 @@ RunBefore = Callable[[Mapping[JobKey, int]], Mapping[JobKey, int]]
 
 _ASK_AGAIN_S = 60  # the history learns late of what has ended
 _ASKED_FOR_S = 600
-_LATE_S, _HANGS_S = 60, 600
 _MOST_USERS = 200
 _LATEST = 5
 
@@ -46,7 +45,7 @@ class ProgressBook:
         self._restarts_s: dict[str, list[float]] = {}  # by user, the latest
         self._before: dict[tuple[JobKey, int], tuple[int, int, int]] = {}  # seconds, first, asked
         self._made: dict[JobKey, tuple[JobView, JobView]] = {}
-        self._over: dict[JobKey, int] = {}  # since when the profile runs of a job are
+        self._profiles = ProfileBook()
         self._problem = ""
 
     def fill(
@@ -58,11 +57,10 @@ class ProgressBook:
         """
         views = state.jobs.views
         asked = [Asked(v.key, _file_job(v), v.user) for v in views if _may_tell(v)]
-        profiling = [view for view in views if goes_by_profiles and _is_profiled(view)]
-        asked += [_of_profile(view, job_id) for view in profiling for job_id in view.wants.profiles]
+        asked += self._profiles.ask(views, goes_by_profiles)
         reads = self._sweep.read(folder, asked)
         told = self._told(state, reads)
-        profiles = self._profiles(state, profiling, reads)
+        profiles = self._profiles.filled(reads, state.as_of, self._sweep.is_behind)
         before = self._seconds_before(state)
         made = {}
         for view in views:
@@ -122,44 +120,6 @@ class ProgressBook:
             log.warning("job %s is not believed: %s", view.key.slurm_id, watch.doubt)
         self._doubts[view.key] = watch.doubt
 
-    # -- profile runs --------------------------------------------------------------------------
-
-    def _profiles(
-        self, state: ClusterState, profiling: Sequence[JobView], reads: Mapping[JobKey, Read]
-    ) -> dict[JobKey, JobView]:
-        """The views of jobs that name profile runs, with what these say once all are over.
-
-        Any job may be named: only what the same user's folder has of it is read, and only a run of
-        the same user that is in the queue is waited for.
-        """
-        if not profiling:
-            return {}
-        owners = {(v.key.job_id, v.user) for v in state.jobs.views if v.key.array_task is None}
-        filled = {}
-        for view in profiling:
-            ids = view.wants.profiles
-            if any((job_id, view.user) in owners for job_id in ids):
-                filled[view.key] = replace(view, awaits_profile=True)
-                continue
-            found = [reads.get(_of_profile(view, job_id).key) for job_id in ids]
-            records = [None if read is None else read.record for read in found]
-            predictions = profiled(view, records, state.as_of)
-            if predictions:
-                filled[view.key] = replace(view, predictions=(*view.predictions, *predictions))
-            elif self._may_come(view.key, state.as_of):
-                filled[view.key] = replace(view, awaits_profile=True)
-        self._over = {
-            view.key: self._over[view.key] for view in profiling if view.key in self._over
-        }
-        return filled
-
-    def _may_come(self, key: JobKey, now: int) -> bool:
-        """Whether what profile runs have said may be seen later: a file server shows it late, or
-        does not answer.
-        """
-        since = self._over.setdefault(key, now)
-        return now - since < (_HANGS_S if self._sweep.is_behind else _LATE_S)
-
     # -- attempts before -----------------------------------------------------------------------
 
     def _seconds_before(self, state: ClusterState) -> dict[JobKey, int]:
@@ -215,19 +175,6 @@ def _may_tell(view: JobView) -> bool:
     """Whether it runs, or waits after it has run; arrays that are not split have run nothing."""
     waits_again = view.state is JobState.PENDING and view.restarts > 0
     return view.waiting_tasks == 1 and (view.state in _RUNS or waits_again)
-
-
-def _is_profiled(view: JobView) -> bool:
-    """Whether its profile runs may be all that it can tell: it has not come far by itself."""
-    may_be = view.state is JobState.PENDING or view.state in _RUNS
-    return bool(view.wants.profiles) and may_be and not view.restarts
-
-
-def _of_profile(view: JobView, job_id: int) -> Asked:
-    """The heartbeat of one of its profile runs; the key is no job's, as Slurm's ids can be used
-    again."""
-    key = JobKey(view.key.cluster, job_id, epoch=-view.key.epoch - 1)
-    return Asked(key, str(job_id), view.user)
 
 
 def _file_job(view: JobView) -> str:

@@ -32,6 +32,8 @@ def answer_document(
     asked: UserRequest | None,
     problem: str,
     refusal: Mapping[str, JsonValue] = _NOTHING,
+    *,
+    keeps_deadlines: bool = False,
 ) -> dict[str, JsonValue]:
     """The part of a job's public answer that is about its request.
 
@@ -39,7 +41,8 @@ def answer_document(
     request it is true and the rest has no key. Each of ``outcomes`` has ``want``, ``outcome``
     and ``reason`` (words), and where known ``earliest``, ``why`` and ``alternatives`` (refused, see
     ``target_document.refusal_document``: `refusal` is what is kept of it) or ``finish_time`` and
-    ``probability`` (accepted).
+    ``probability`` (accepted). `keeps_deadlines`: the policy does, so that a deadline without an
+    answer waits for one.
     """
     document: dict[str, JsonValue] = {"accepted": not problem}
     if problem:
@@ -50,10 +53,10 @@ def answer_document(
     outcomes: list[dict[str, JsonValue]] = []
     if wants.opt_out:
         outcomes.append(_outcome("none", ACCEPTED, "gsched keeps away from this job"))
-    if wants.deadline is not None:
-        outcomes.append(_promise("deadline", view, decision, policy, acting, refusal))
-    if wants.soft_deadlines:
-        outcomes.append(_promise("soft_deadlines", view, decision, policy, acting, refusal))
+    promises = {"deadline": wants.deadline is not None, "soft_deadlines": wants.soft_deadlines}
+    for want in [want for want, is_asked in promises.items() if is_asked]:
+        said = _promise(want, view, decision, policy, acting, refusal)
+        outcomes.append(said or _no_promise(want, view, policy, keeps_deadlines))
     unused = f"policy {policy} does not use it"
     if wants.phases:
         outcomes.append(_outcome("phases", UNUSED, unused))
@@ -80,8 +83,8 @@ def _promise(
     policy: str,
     acting: bool,
     refusal: Mapping[str, JsonValue],
-) -> dict[str, JsonValue]:
-    """The answer to a deadline: a policy's Admit or Refuse, else that nobody plans it."""
+) -> dict[str, JsonValue] | None:
+    """The answer to a deadline: a policy's Admit or Refuse; None where there is none."""
     left_alone = view.exclusion(Capability.ADMIT)
     if left_alone is not None:
         return _outcome(want, REFUSED, f"gsched leaves this job alone: {left_alone.detail}")
@@ -97,9 +100,23 @@ def _promise(
             said = _outcome(want, REFUSED, f"policy {policy} cannot keep it")
             told = {} if action.earliest is None else {"earliest": action.earliest}
             return {**said, **told, **refusal}
+    return None
+
+
+def _no_promise(
+    want: str, view: JobView, policy: str, keeps_deadlines: bool
+) -> dict[str, JsonValue]:
+    """What is said of a deadline without an answer: why it has none yet, or that none will come."""
     if view.awaits_profile:
         return _outcome(want, OPEN, "its profile runs are not over yet")
-    return _outcome(want, REFUSED, f"not planned: policy {policy} keeps no deadlines")
+    if not keeps_deadlines:
+        return _outcome(want, REFUSED, f"not planned: policy {policy} keeps no deadlines")
+    if view.waiting_tasks > 1:
+        return _outcome(want, OPEN, "each task of the array is answered once Slurm splits it off")
+    if view.eligible is None:
+        why = "it is not eligible yet: held, before its begin time, or waiting for another job"
+        return _outcome(want, OPEN, why)
+    return _outcome(want, OPEN, f"policy {policy} has not planned it yet")
 
 
 def _outcome(want: str, outcome: str, reason: str) -> dict[str, JsonValue]:

@@ -124,7 +124,9 @@ def highest_sums(
         shown = compared(seen)
         if shown is None or row in starves:
             continue
-        counted = min(value, top) if is_foreign(shown.site_factor, seen.ours, seen.earlier) else value
+        counted = (
+            min(value, top) if is_foreign(shown.site_factor, seen.ours, seen.earlier) else value
+        )
         total = shown.total - shown.site_factor + counted
         for p in seen.row.partitions:
             highest[p] = max(highest.get(p, 0), total)

@@ -192,7 +192,7 @@ def describe(
     answers = JobAnswers(
         jobs={
             v.key.slurm_id: _public_job(
-                v, result, requests, forecast, promises.get(v.key, ()), private, told.answers
+                v, result, requests, forecast, promises.get(v.key, ()), private, told
             )
             for v in views
         },
@@ -225,13 +225,16 @@ def _public_job(
     forecast: Edition,
     promises: tuple[Action, ...],
     private: bool,
-    refusals: Mapping[str, dict[str, JsonValue]],
+    told: TargetsTold,
 ) -> dict[str, JsonValue]:
     asked, problem = requests.of(view.key), requests.problem(view.key)
     info = result.info
     decision = replace(result.decision, actions=promises)  # few: not all are looked through
-    refusal = refusals.get(view.key.slurm_id, {})
-    answer = answer_document(view, decision, info.policy, info.acting, asked, problem, refusal)
+    refusal = told.answers.get(view.key.slurm_id, {})
+    keeps = bool(told.head)
+    answer = answer_document(
+        view, decision, info.policy, info.acting, asked, problem, refusal, keeps_deadlines=keeps
+    )
     said = job_document(view, result.decision, private=private) | answer
     if view.state is not JobState.PENDING:
         return said

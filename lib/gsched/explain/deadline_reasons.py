@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gsched.explain.params import Params, amount, number, span, text
-from gsched.explain.words import count, moment
+from gsched.explain.words import count, moment, percent
 
 REFUSED = "chronus.refused-"
 """The beginning of the codes with which a deadline is refused."""
@@ -14,10 +14,10 @@ _MOST_JOBS = 5
 
 _SOURCES = {
     "heartbeat": "its own pace and the steps that are left",
-    "profile": "its profile run",
+    "profile": "its profile runs",
     "history": "past jobs like it",
     "limit": "its time limit",
-    "default": "the site's default",
+    "default": "the site's guess",
 }
 _RULES = {
     "user": "its user may ask for no deadlines here ([deadlines] users)",
@@ -81,6 +81,11 @@ def _gpus(params: Params, name: str = "num_gpus") -> str:
     return "? GPUs" if value is None else count(round(value), "GPU")
 
 
+def _share(params: Params, name: str) -> str:
+    value = amount(params, name)
+    return "?" if value is None else percent(value)
+
+
 def _target(params: Params) -> str:
     due = f"its turn comes by {_minute(params, 'start_time')} at the latest"
     if not amount(params, "start_time"):
@@ -105,7 +110,8 @@ def _no_room(params: Params) -> str:
             f"{_gpu_time(params, 'needed_gpu_s')} ({_gpus(params)}, {span(params, 'remaining_s')})"
         )
     jobs = _jobs(params)
-    return f"{words}; most of the rest is promised to {jobs}" if jobs else words
+    words += f"; most of the rest is promised to {jobs}" if jobs else ""
+    return f"{words}; the search for a plan ended by its time" if params.get("gave_up") else words
 
 
 def _jobs(params: Params) -> str:
@@ -128,6 +134,10 @@ def _rule(params: Params) -> str:
 
 _REFUSALS: dict[str, Callable[[Params], str]] = {
     f"{REFUSED}no-room": _no_room,
+    f"{REFUSED}room": lambda p: (
+        f"{_gpus(p)} for {span(p, 'remaining_s')} could be kept, but are left for smaller jobs, "
+        f"which of late have asked for {_share(p, 'smaller_share')} of the GPUs"
+    ),
     f"{REFUSED}too-late": lambda p: (
         f"it needs {span(p, 'remaining_s')} from now on, even on an empty cluster"
     ),
@@ -143,8 +153,9 @@ _REFUSALS: dict[str, Callable[[Params], str]] = {
 _WORDS: dict[str, Callable[[Params], str]] = {
     "chronus.target": _target,
     "chronus.spot": lambda p: (
-        f"{_gpus(p)}, {_left(p)}: the least GPU-time first, with what no target needs"
+        f"{_gpus(p)}, {_left(p)}: short and narrow jobs first, with what no target needs"
     ),
+    "chronus.awaits-profile": lambda _: "its profile runs are not over yet",
     "chronus.no-estimate": lambda p: (
         f"{_gpus(p)}, how long it runs is not known: after those of which it is"
     ),

@@ -158,8 +158,7 @@ def chance_words(probability: float) -> str:
     return f"{min(0.99, max(0.01, probability)):.2f}"
 
 
-def refused_deadline(outcomes: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The outcome that refuses a deadline, of a job's ``outcomes``; None without one."""
+def deadline_outcome(outcomes: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """What became of the deadline that a job asked for, of its ``outcomes``; None without one."""
     wants = ("deadline", "soft_deadlines")
-    refused = (o for o in outcomes if o["want"] in wants and o["outcome"] == "refused")
-    return next(refused, None)
+    return next((found for found in outcomes if found["want"] in wants), None)

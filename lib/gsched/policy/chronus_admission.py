@@ -8,7 +8,7 @@ calendar as it is told.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gsched.model.decision import Alternative, JsonValue
@@ -30,6 +30,9 @@ MAX_BLOCKERS = 5
 SOFT_STRETCH = 1.5
 """A refused deadline that could be kept within so many times the time until it is offered as the
 first of soft ones."""
+
+TOO_LATE, ROOM, NO_ROOM = "too-late", "room", "no-room"
+"""Ends of the codes of refusals with which another time is offered."""
 
 STRETCHES = (1.0, 1.3, 1.7, 2.5, 4.0, 8.0)
 """Times that are tried for a job too large for what may be promised: so many times as far as it
@@ -55,6 +58,14 @@ class Newcomer:
     whose: str
 
 
+@dataclass(frozen=True, slots=True)
+class _No:
+    """That a request is declined: the end of the reason's code, and what is known of it then."""
+
+    code: str
+    params: dict[str, JsonValue]
+
+
 @dataclass(slots=True)
 class PoolPlan:
     """One pool while newcomers are judged: its targets and their plan."""
@@ -70,7 +81,7 @@ class Desk:
     """Judges the newcomers of one round, one after the other.
 
     Whoever comes back with an offered time finds that GPUs have been given away for `lease_s` from
-    now on. `margin_s` is how long before its deadline a target is planned to end. `held` are by
+    now on. `margin_s` is how long before a deadline its target is planned to end. `held` are by
     user the targets that stand and their GPU-hours.
     """
 
@@ -78,7 +89,7 @@ class Desk:
     now: int
     quantile: float
     lease_s: int
-    margin_s: int
+    margin_s: Callable[[int], int]
     plans: dict[int, PoolPlan]
     held: dict[str, tuple[int, float]]
     solver: Solver | None = None
@@ -86,20 +97,26 @@ class Desk:
     room: float = 0.0
     searches: int = SEARCHES
 
-    def judge(self, new: Newcomer, book: Book) -> None:
-        """Write into `book` that the newcomer is a target, or why not."""
-        answer: Target | Refusal = self._forbidden(new) or self._planned(new)
-        name = name_of(new.view.key)
-        if isinstance(answer, Target):
-            book.targets[name] = answer
+    def judge(self, newcomers: Sequence[Newcomer], book: Book) -> None:
+        """Write into `book` which of them are targets, and why others are not.
+
+        What is told to the refused is reckoned when all have been judged: it holds beside them.
+        """
+        refused: list[tuple[Newcomer, _No]] = []
+        for new in newcomers:
+            answer = self._forbidden(new) or self._planned(new)
+            if isinstance(answer, _No):
+                refused.append((new, answer))
+                continue
+            book.targets[name_of(new.view.key)] = answer
             number, hours = self.held.get(new.whose, (0, 0.0))
             self.held[new.whose] = (number + 1, hours + answer.budget_gpu_s / 3600)
-        else:
-            book.refused[name] = answer
+        for new, why in refused:
+            book.refused[name_of(new.view.key)] = self._explained(new, why)
 
     # -- who may not, and what cannot be -------------------------------------------------------
 
-    def _forbidden(self, new: Newcomer) -> Refusal | None:
+    def _forbidden(self, new: Newcomer) -> _No | None:
         rules = self.rules
         rule, limit = rules.forbids(new.view), 0.0
         number, hours = self.held.get(new.whose, (0, 0.0))
@@ -116,25 +133,26 @@ class Desk:
             rule, limit = "max_gpu_hours_per_user", rules.max_gpu_hours_per_user
         if not rule:
             return None
-        return self._refusal(new, "rule", {"rule": rule, "limit": limit})
+        return _No("rule", {"rule": rule, "limit": limit})
 
     # -- the plan ------------------------------------------------------------------------------
 
-    def _planned(self, new: Newcomer) -> Target | Refusal:
+    def _planned(self, new: Newcomer) -> Target | _No:
         plan, need, left = self.plans[new.pool], new.need, new.left
         if not new.view.request.gpus.minimum:
-            return self._refusal(new, "no-gpus", {})
+            return _No("no-gpus", {})
         if need is None or left is None or left.source == DEFAULT:
-            return self._refusal(new, "no-estimate", {})
+            return _No("no-estimate", {})
         most = int(self.rules.max_share * plan.pool.num_gpus)
         if need.gpus > most:
             gpus = new.view.request.gpus.minimum
-            return self._refusal(new, "too-wide", {"num_gpus": gpus, "pool_gpus": most})
-        if need.begin + need.need_s > new.steps.times[-1] - self.margin_s:
-            return self._too_late(new, need, plan)
+            return _No("too-wide", {"num_gpus": gpus, "pool_gpus": most})
+        last = new.steps.times[-1]
+        if need.begin + need.need_s > last - self.margin_s(last):
+            return _No(TOO_LATE, {"remaining_s": need.need_s})
         gave_up, room, is_kept = self._gave_up, self._room(new, left, plan), False
         for due in new.steps.times:
-            aimed = replace(need, due=due - self.margin_s, reward=new.steps.reward(due))
+            aimed = replace(need, due=due - self.margin_s(due), reward=new.steps.reward(due))
             found = self._with(plan, aimed)
             if found is not None and room is not None and not room.has(plan.needs, aimed):
                 is_kept = True
@@ -143,9 +161,9 @@ class Desk:
                 plan.plan = found
                 plan.keys[need.name] = new.view.key
                 return self._target(new, due, aimed, found.spans[need.name], left)
-        if room is not None and is_kept:
-            return self._kept(new, need, plan, room)
-        return self._no_room(new, need, plan, room, self._gave_up > gave_up)
+        if is_kept:
+            return _No(ROOM, {"remaining_s": need.need_s})
+        return _No(NO_ROOM, {"remaining_s": need.need_s, "gave_up": self._gave_up > gave_up})
 
     def _room(self, new: Newcomer, left: Remaining, plan: PoolPlan) -> Room | None:
         """What may be promised to a job of this size; None where nothing is kept for others."""
@@ -189,44 +207,31 @@ class Desk:
             tuple(spans),
         )
 
-    def _too_late(self, new: Newcomer, need: Need, plan: PoolPlan) -> Refusal:
-        earliest, others = self._offers(new, need, plan, None)
-        params = {
-            "deadline_time": new.steps.times[-1],
-            "remaining_s": need.need_s,
-            "earliest_time": earliest or 0,
-        }
-        return self._refusal(new, "too-late", params, earliest, others)
+    # -- what is told --------------------------------------------------------------------------
 
-    def _kept(self, new: Newcomer, need: Need, plan: PoolPlan, room: Room) -> Refusal:
-        earliest, others = self._offers(new, need, plan, room)
-        params = {
-            "deadline_time": new.steps.times[-1],
-            "smaller_share": round(room.kept, 3),
-            "remaining_s": need.need_s,
-            "num_gpus": new.view.request.gpus.minimum,
-            "earliest_time": earliest or 0,
-        }
-        return self._refusal(new, "room", params, earliest, others)
-
-    def _no_room(
-        self, new: Newcomer, need: Need, plan: PoolPlan, room: Room | None, gave_up: bool
-    ) -> Refusal:
-        due = new.steps.times[-1]
-        window = (need.begin, due)
+    def _explained(self, new: Newcomer, why: _No) -> Refusal:
+        asked, code = Asked.of(new.view, new.steps), f"chronus.refused-{why.code}"
+        if why.code not in (TOO_LATE, ROOM, NO_ROOM) or new.need is None or new.left is None:
+            return Refusal(asked, code, why.params)
+        need, plan, due = new.need, self.plans[new.pool], new.steps.times[-1]
+        room = self._room(new, new.left, plan)
         earliest, others = self._offers(new, need, plan, room)
         params: dict[str, JsonValue] = {
+            **why.params,
             "deadline_time": due,
-            "window_start_time": need.begin,
-            "needed_gpu_s": need.gpu_s,
-            "free_gpu_s": plan.plan.left.gpu_seconds(window),
-            "remaining_s": need.need_s,
-            "num_gpus": new.view.request.gpus.minimum,
-            "jobs": self._holders(plan, window),
             "earliest_time": earliest or 0,
-            "gave_up": gave_up,
         }
-        return self._refusal(new, "no-room", params, earliest, others)
+        if why.code != TOO_LATE:
+            params["num_gpus"] = new.view.request.gpus.minimum
+        if why.code == ROOM and room is not None:
+            params["smaller_share"] = round(room.kept, 3)
+        if why.code == NO_ROOM:
+            window = (need.begin, due)
+            params["window_start_time"] = need.begin
+            params["needed_gpu_s"] = need.gpu_s
+            params["free_gpu_s"] = plan.plan.left.gpu_seconds(window)
+            params["jobs"] = self._holders(plan, window)
+        return Refusal(asked, code, params, earliest, others)
 
     def _holders(self, plan: PoolPlan, window: tuple[int, int]) -> list[JsonValue]:
         """The targets that hold most in the window."""
@@ -268,7 +273,7 @@ class Desk:
             time = self._rounded(self.now + math.ceil(stretch * (spans[-1][1] - self.now)))
             if 0 < self.rules.max_horizon_s < time - self.now:
                 return None
-            aimed = replace(need, begin=begin, due=time - self.margin_s - LATER_S)
+            aimed = replace(need, begin=begin, due=time - self.margin_s(time) - LATER_S)
             if room is None or room.has(plan.needs, aimed):
                 return time
         return None
@@ -282,7 +287,7 @@ class Desk:
         fewer = gpus // 2
         while fewer:
             set_aside, need_s = plan.pool.rounded(fewer), math.ceil(need.need_s * gpus / fewer)
-            window = (begin, due - self.margin_s)
+            window = (begin, due - self.margin_s(due))
             aimed = replace(need, gpus=set_aside, need_s=need_s, begin=begin, due=window[1])
             fits = plan.plan.left.latest(set_aside, need_s, window, need.pieces) is not None
             if fits and (room is None or room.has(plan.needs, aimed)):
@@ -292,16 +297,6 @@ class Desk:
 
     def _rounded(self, time: int) -> int:
         """A time to offer: whoever comes back with it comes later, and writes whole minutes."""
-        later = time + self.margin_s + max(LATER_S, (time - self.now) // 100)
+        later = time + max(LATER_S, (time - self.now) // 100)
+        later += self.margin_s(later + (later - self.now) // 8)  # more than it will be
         return -(-later // ROUNDED_S) * ROUNDED_S
-
-    def _refusal(
-        self,
-        new: Newcomer,
-        code: str,
-        params: Mapping[str, JsonValue],
-        earliest: int | None = None,
-        others: Sequence[Alternative] = (),
-    ) -> Refusal:
-        asked = Asked.of(new.view, new.steps)
-        return Refusal(asked, f"chronus.refused-{code}", params, earliest, tuple(others))

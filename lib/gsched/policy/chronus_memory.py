@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from gsched.model.decision import Alternative, JsonValue
@@ -22,8 +23,11 @@ _Row = TypeVar("_Row")
 
 MEMORY_VERSION = 1
 
-MAX_REFUSED = 2500
+MAX_EXPLAINED = 1000
 """Refusals that are remembered with all that explains them; more have the answer alone."""
+
+MAX_REFUSED = 6000
+"""Refusals that are remembered at all. Jobs beyond are judged anew, when there is room again."""
 
 MAX_RUNS = 24
 """Of a target's last plan so many runs are remembered."""
@@ -153,8 +157,8 @@ class Book:
         """As it is to be remembered."""
         targets: dict[str, JsonValue] = {n: _target_row(t) for n, t in self.targets.items()}
         refused: dict[str, JsonValue] = {}
-        for number, (name, refusal) in enumerate(self.refused.items()):
-            refused[name] = _refusal_row(refusal, is_whole=number < MAX_REFUSED)
+        for number, (name, refusal) in enumerate(islice(self.refused.items(), MAX_REFUSED)):
+            refused[name] = _refusal_row(refusal, is_whole=number < MAX_EXPLAINED)
         return {
             "version": MEMORY_VERSION,
             "targets": targets,

@@ -205,6 +205,8 @@ class _Places:
                 params = {"remaining_s": remaining_s, "num_gpus": gpus, "free_until_time": until}
         if refusal is not None:
             code, params = refusal.code, dict(refusal.params)
+        elif view.awaits_profile and round_.asks(view):
+            code, params = "chronus.awaits-profile", {}
         return Place(part, service, code, params)
 
     def _room_until(self, view: JobView, left: Remaining | None) -> int | None:

@@ -49,8 +49,9 @@ def pool_views(
     nodes = {n.name: n for n in state.nodes if n.partitions and n.is_usable}
     found: dict[int, PoolView] = {}
     members: dict[int, list[NodeView]] = {NOWHERE: []}
+    members |= {number: [] for number in pools.of_partition.values()}
     for node in nodes.values():
-        members.setdefault(pools.of_partition[node.partitions[0]], []).append(node)
+        members[pools.of_partition[node.partitions[0]]].append(node)
     for number, own in members.items():
         num_gpus = sum(n.num_gpus for n in own if n.name not in reserved_now)
         free = Calendar(now, sum(n.num_gpus for n in own))

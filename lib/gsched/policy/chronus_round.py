@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Admit, Decision, JsonValue, PlannedRun, Refuse
-from gsched.model.job import Capability, JobKey, JobState, JobView
+from gsched.model.job import MAX_DEADLINE, Capability, JobKey, JobState, JobView
 from gsched.model.targets import Steps, steps_of
 from gsched.policy.chronus_admission import Desk, Newcomer, PoolPlan
 from gsched.policy.chronus_calendar import FOREVER, Pieces, Span
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 ALMOST_SURE = 0.98
 """A probability of which no more is asked."""
+
+NEAR = 10
+"""No margin is more than this part of the time until a deadline."""
 
 _ACTIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
 
@@ -165,7 +168,7 @@ class Round:
             gpus=max(self.views[pool].rounded(view.request.gpus.minimum), num_gpus),
             need_s=need_s,
             begin=begin,
-            due=due - max(0, min(self.policy.seconds("margin_s"), due - begin - need_s)),
+            due=due - max(0, min(self.margin_s(due), due - begin - need_s)),
             reward=self.steps[row].reward(due),
             pieces=Pieces(self._least_run_s(), self.policy.seconds("resume_s"), not can_stop),
             tie=int(self.state.jobs.tie[row]),
@@ -238,15 +241,18 @@ class Round:
             self.now,
             self.policy.knob_values["quantile"],
             self.horizon_s,
-            self.policy.seconds("margin_s"),
+            self.margin_s,
             self.plans,
             held,
             self.solver,
             {pool: self.book.loads[name] for pool, name in self.pools.names().items()},
             self.policy.knob_values["room"],
         )
-        for new in newcomers:
-            desk.judge(new, self.book)
+        desk.judge(newcomers, self.book)
+
+    def margin_s(self, due: int) -> int:
+        """So long before it is due a target is planned to end: less where it is due soon."""
+        return max(0, min(self.policy.seconds("margin_s"), (due - self.now) // NEAR))
 
     @property
     def horizon_s(self) -> int:
@@ -333,16 +339,23 @@ class Round:
             )
         return found
 
+    def asks(self, view: JobView) -> bool:
+        """Whether a job names a deadline."""
+        return self.state.jobs.row(view.key) in self.steps
+
     def refusal(self, key: JobKey) -> Refusal | None:
         """Why a job was refused; None where it was not."""
         return self.book.refused.get(name_of(key))
 
     def finish_time(self, one: Standing) -> int:
-        """The deadline that is kept; where none is, when the job is planned to end."""
+        """The deadline that is kept; where none is, when the job is planned to end, MAX_DEADLINE where
+        it finds no room at all.
+        """
         name = name_of(self.state.jobs.keys[one.row])
         plan = self.plans[one.pool].plan
-        ends = plan.spans[name][-1][1] if plan.spans[name] else FOREVER
-        return next((time for time in one.target.asked.times if ends <= time), ends)
+        ends = plan.spans[name][-1][1] if plan.spans[name] else MAX_DEADLINE
+        kept = next((time for time in one.target.asked.times if ends <= time), ends)
+        return min(kept, MAX_DEADLINE)
 
     def probability(self, one: Standing) -> float:
         """That it ends until the deadline that was promised, as things stand."""

@@ -59,10 +59,7 @@ class Solver:
         slots = Slots.of(left, max(need.due for need in cut), self.base_s, most)
         self.asked += 1
         found = self._solved(_Model(cut, slots, is_hard, self.hints))
-        if found is None:
-            self.gave_up += 1
-            return None
-        return {**spans, **found}
+        return None if found is None else {**spans, **found}
 
     def _solved(self, model: _Model) -> dict[str, tuple[Span, ...]] | None:
         from ortools.sat.python import cp_model
@@ -75,6 +72,7 @@ class Solver:
         status = solver.solve(model.model)
         self.budget_s -= solver.response_proto.deterministic_time
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            self.gave_up += status != cp_model.INFEASIBLE
             return None
         bound, value = solver.best_objective_bound, solver.objective_value
         self.gap = max(0.0, 1 - value / bound) if bound > 0 else 0.0

@@ -29,23 +29,33 @@ Parts = Mapping[str, int]
 
 @dataclass(slots=True)
 class _Node:
-    """GPUs that are not given yet, and how many of these are held by jobs that come later."""
+    """GPUs that are not given yet (`room`), and how many of these are held by jobs that come
+    later, `laters` by their place in the order.
+    """
 
     view: NodeView
     place: int
     room: int
     later: int = 0
+    laters: list[int] = field(default_factory=list)
 
     @property
     def free(self) -> int:
         """GPUs for which nobody has to leave."""
         return self.room - self.later
 
+    def cost(self, gpus: int) -> tuple[int, int, int, int]:
+        """Of so many of its GPUs: those that are taken from others, the later in the order the
+        better; then how much is left on the node.
+        """
+        taken = max(0, gpus - self.free)
+        return taken, -min(self.laters) if taken else 0, self.room, self.place
+
 
 @dataclass(slots=True)
 class NodePass:
     """`rows` are waiting jobs and those running ones that may have to give way, in order; `ready`
-    are the waiting ones that could start now.
+    are the waiting ones that could start now. `takers` are by node who has been put there.
     """
 
     jobs: JobTable
@@ -53,6 +63,7 @@ class NodePass:
     ready: list[bool]
     nodes: dict[str, _Node]
     takers: dict[str, list[int]] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: ClusterState, pools: Pools, rows: list[int], ready: list[bool]) -> NodePass:
@@ -63,15 +74,17 @@ class NodePass:
             for number, node in enumerate(usable)
         }
         self = cls(state.jobs, rows, ready, nodes)
+        self.places = {row: number for number, row in enumerate(rows)}
         for view in state.jobs.holders():
             if view.state is JobState.COMPLETING and pools.could_free(view):
                 self._give(_parts(view))
-        for row in rows:
+        for number, row in enumerate(rows):
             if state.jobs.running[row]:
                 parts = _parts(state.jobs.views[row])
                 self._give(parts)
                 for name, gpus in parts.items():
                     nodes[name].later += gpus
+                    nodes[name].laters.append(number)
         return self
 
     def turns(self) -> Turns:
@@ -80,7 +93,7 @@ class NodePass:
         under_way = self._under_way()
         for row, victims in under_way.items():
             for victim in victims:
-                self._no_longer_later(_parts(self.jobs.views[victim]))
+                self._no_longer_later(victim)
             parts = self._place(self.jobs.views[row])
             if parts is not None:
                 self._take(parts, row)
@@ -117,7 +130,7 @@ class NodePass:
 
     def _keep_or_leave(self, row: int, done: Turns) -> None:
         parts = _parts(self.jobs.views[row])
-        self._no_longer_later(parts)
+        self._no_longer_later(row)
         if all(self.nodes[name].room >= gpus for name, gpus in parts.items()):
             for name, gpus in parts.items():
                 self.nodes[name].room -= gpus
@@ -136,9 +149,12 @@ class NodePass:
             self.nodes[name].room -= gpus
             self.takers.setdefault(name, []).append(row)
 
-    def _no_longer_later(self, parts: Parts) -> None:
-        for name, gpus in parts.items():
+    def _no_longer_later(self, row: int) -> None:
+        """A running job whose turn it is, or that leaves already."""
+        place = self.places[row]
+        for name, gpus in _parts(self.jobs.views[row]).items():
             self.nodes[name].later -= gpus
+            self.nodes[name].laters.remove(place)
 
     # -- where a job fits ----------------------------------------------------------------------
 
@@ -174,7 +190,7 @@ def _on(nodes: Iterable[_Node], shares: list[int]) -> dict[str, int] | None:
         fitting = [node for node in left if node.room >= share]
         if not fitting:
             return None
-        best = min(fitting, key=lambda n: (max(0, share - n.free), n.room, n.place))
+        best = min(fitting, key=lambda node: node.cost(share))
         found[best.view.name] = share
         left.remove(best)
     return found

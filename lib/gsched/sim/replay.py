@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gsched.engine.deciding import NO_RULES, RoundRules
 from gsched.engine.memory_journal import MemoryJournal
 from gsched.engine.ports import Predictor
-from gsched.engine.round import RoundRunner
+from gsched.engine.round import RoundRunner, WithProgress, untold
 from gsched.model.job import Capability, JobView, Prediction
 from gsched.model.progress import Progress, silent
 from gsched.policy.base import Policy
@@ -33,10 +33,12 @@ def run_rounds(
     policy: Policy,
     rules: SimRules,
     told: Progress = silent,
+    progress: WithProgress = untold,
 ) -> SimResult:
     """What `policy` does when it decides at every event; see ``gsched.sim.run.simulate``.
 
-    Raises GschedError when the policy fails.
+    `progress` adds what running jobs tell of themselves, as heartbeats do live. Raises GschedError
+    when the policy fails.
     """
     oracle = Capability.ORACLE in policy.requires
     form = policy.order_form(job_table(jobs, cluster, oracle))
@@ -51,7 +53,7 @@ def run_rounds(
     interrupted = False
     try:
         bound = RoundRules(starvation_bound_s=rules.starvation_bound_s)
-        replay(backend, policy, AlreadyPredicted(), bound, told)
+        replay(backend, policy, AlreadyPredicted(), bound, told, progress)
     except KeyboardInterrupt:
         interrupted = True
     return backend.result(policy.name, interrupted)
@@ -63,6 +65,7 @@ def replay(
     predictor: Predictor,
     rules: RoundRules = NO_RULES,
     told: Progress = silent,
+    progress: WithProgress = untold,
 ) -> None:
     """Go through all events, with a round at each and whenever the policy wants to wake up."""
     numbers = itertools.count()
@@ -74,6 +77,7 @@ def replay(
         clock=lambda: backend.now,
         new_id=lambda: f"sim-{next(numbers)}",
         rules=rules,
+        progress=progress,
     )
     wakeup_s = _NEVER
     moves, vain = 0, 0

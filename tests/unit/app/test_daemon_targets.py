@@ -17,7 +17,7 @@ from gsched.config.settings import Settings
 from gsched.daemon.requests import RequestBook, Sighting
 from gsched.daemon.status_file import RoundNews, describe, parse_status
 from gsched.daemon.target_document import NOTHING_TOLD
-from gsched.engine.faults import no_faults
+from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.engine.round import RoundResult
 from gsched.errors import LostLeadershipError
 from gsched.model.cluster import ClusterState
@@ -48,11 +48,11 @@ class Site:
         self.fence = fence
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, on_point: FaultHook = no_faults) -> None:
         """The daemon has been killed and started anew."""
         self.targets = Targets(
             self.history, CLUSTER, self.fence, lambda: self.settings, self.requests,
-            lambda: self.now, no_faults,
+            lambda: self.now, on_point,
         )  # fmt: skip
 
     def queue(self, *jobs: int, comment: str = f"gs1{{deadline={DEADLINE}}}", **facts: Any) -> None:
@@ -455,6 +455,31 @@ def test_a_round_that_could_not_be_kept_is_kept_by_the_next(site, monkeypatch):
     monkeypatch.setattr(site.targets._store, "keep", keep)
     site.round(site.admit())
     assert site.events() == ["standing"]
+
+
+def test_a_kill_right_after_deadlines_were_kept_changes_nothing(site):
+    class KilledError(Exception):
+        pass
+
+    def die(point: FaultPoint) -> None:
+        assert point is FaultPoint.TARGETS_KEPT
+        raise KilledError
+
+    site.queue(7, 8)
+    for step in range(3):
+        if step == 2:
+            site.leave(7, end=700)
+            site.now = T0 + 900
+        given = [site.refuse(8)] if step == 2 else [site.admit(), site.refuse(8)]
+        site.restart(die)
+        if step != 1:  # nothing is new in the second round
+            with pytest.raises(KilledError):
+                site.round(*given)
+        site.restart()
+        site.round(*given)
+    assert site.events(7) == ["standing", "kept"]
+    assert site.events(8) == ["refused"]
+    assert len(site.history.targets().asked(CLUSTER)) == 2
 
 
 def test_a_daemon_that_does_not_lead_any_more_tells_nothing(site):

@@ -195,6 +195,20 @@ def test_a_refused_job_is_told_why_and_what_would_be_taken(
     assert lines(settings)["deadline"] == told["deadline"]
 
 
+def test_a_deadline_that_is_not_answered_yet_says_why(
+    settings: Settings, slurm: StandInSlurm
+) -> None:
+    at = now()
+    why = "its profile runs are not over yet"
+    outcome = {"want": "deadline", "outcome": "open", "reason": why}
+    publish(settings, {"submit_time": 1000, **asked(at, outcome)})
+    assert lines(settings)["deadline"] == f"not answered yet: {why}"
+    answers = dict(fact_rows(show_job(settings, "9")))["gsched answers"]
+    assert answers.endswith(f" not answered yet: {why}")
+    (job,) = view_queue(settings, [row(9)], {}, "alpha").jobs
+    assert (job.target_state, job.deadline) == ("open", at + 4 * HOUR)
+
+
 def test_jobs_without_deadlines_are_told_nothing_of_them(
     settings: Settings, slurm: StandInSlurm
 ) -> None:

@@ -361,3 +361,27 @@ def test_the_profile_holds_while_the_job_itself_has_not_come_far(tmp_path):
     assert remaining(told, NOW).mean_s == pytest.approx(3500)
     own = remaining(told, NOW, may_lower=True)
     assert (own.source, own.mean_s) == ("heartbeat", pytest.approx(1775, abs=1))
+
+
+def test_profile_runs_are_read_once_and_not_again(tmp_path, monkeypatch):
+    """Also where they said nothing: a user with ten thousand requests has not so many files read
+    in each round.
+    """
+    tell(tmp_path, profile(21))
+    asked = []
+    read = HeartbeatSweep.read
+
+    def noted(self, folder, jobs):
+        asked.append(sorted(job.file_job for job in jobs))
+        return read(self, folder, jobs)
+
+    monkeypatch.setattr(HeartbeatSweep, "read", noted)
+    book = Book(tmp_path)
+    nothing = replace(unseen((99,)), key=replace(unseen().key, job_id=31))
+    for at in (NOW, NOW + 30, NOW + 60, NOW + 90):
+        found = book.fill(unseen(), nothing, at=at)
+        assert len(found.jobs.view(unseen().key).predictions) == 2
+    assert asked == [["21", "99"], ["99"], ["99"], []]
+    # another request is asked for anew
+    other = replace(unseen((21,)), key=nothing.key)
+    assert len(book.fill(other, at=NOW + 100).jobs.view(other.key).predictions) == 2

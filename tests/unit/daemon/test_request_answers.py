@@ -128,3 +128,43 @@ def test_a_wrong_token_is_no_success() -> None:
     earlier = answer(job(Wants(opt_out=True)), problem="more than one token")
     assert earlier["accepted"] is False
     assert outcomes(earlier)["none"][0] == "accepted"
+
+
+# -- deadlines without an answer -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"awaits_profile": True}, "its profile runs are not over yet"),
+        ({"waiting_tasks": 3}, "each task of the array is answered once Slurm splits it off"),
+        (
+            {"eligible": None},
+            "it is not eligible yet: held, before its begin time, or waiting for another job",
+        ),
+        ({}, "policy chronus has not planned it yet"),
+    ],
+)
+def test_a_deadline_that_may_still_be_answered_is_open(facts: dict[str, Any], reason: str) -> None:
+    soft = ((T0 + 900, 1.0),)
+    asked_by = replace(job(Wants(deadline=T0 + 600, soft_deadlines=soft)), **facts)
+    request = UserRequest(asked_by.key, "ann", "gs1{x}", asked_by.wants, T0 + 5)
+    found = dict(
+        answer_document(
+            asked_by, Decision({}, (), {}, {}), "chronus", True, request, "", keeps_deadlines=True
+        )
+    )
+    expected = ("open", reason)
+    assert outcomes(found) == {"deadline": expected, "soft_deadlines": expected}
+    assert found["accepted"] is True  # nothing is refused
+
+
+def test_a_policy_s_answer_comes_before_all_reasons_to_wait() -> None:
+    asked_by = replace(job(Wants(deadline=T0 + 600)), eligible=None)
+    admitted = Admit(**BASE, key=asked_by.key, finish_time=T0 + 500, probability=0.9)
+    request = UserRequest(asked_by.key, "ann", "gs1{x}", asked_by.wants, T0 + 5)
+    decision = Decision({}, (admitted,), {}, {})
+    found = dict(
+        answer_document(asked_by, decision, "chronus", True, request, "", keeps_deadlines=True)
+    )
+    assert outcomes(found) == {"deadline": ("accepted", "planned by policy chronus")}

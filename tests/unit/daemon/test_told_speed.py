@@ -117,6 +117,9 @@ def test_a_training_that_begins_again_is_no_contradiction():
     telling = taken(watch, beat(120, 20))
     assert telling.predictions[1].mean == 980
     assert not watch.doubt
+    for after_s in range(180, 1080, 60):  # its speed is that of what it does now
+        telling = taken(watch, beat(after_s, after_s - 100, total_steps=5000, pace_s=1.0))
+    assert speed(telling).mean == pytest.approx(1.0, rel=0.01)
 
 
 def test_a_job_that_hangs_does_not_come_nearer_to_its_end():

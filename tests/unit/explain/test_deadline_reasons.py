@@ -13,9 +13,10 @@ import pytest
 import gsched.policy
 from gsched.explain.deadline_reasons import REFUSED, deadline_reason, refusal_reason
 from gsched.explain.policy_reasons import policy_reason
+from gsched.policy.chronus_admission import NO_ROOM, ROOM, TOO_LATE
 
 NINE = 1_796_634_000  # 2026-12-07T09:00 UTC
-ROOM: dict[str, Any] = {
+WINDOW: dict[str, Any] = {
     "deadline_time": NINE,
     "needed_gpu_s": 64 * 3600.0,
     "free_gpu_s": 24 * 3600.0,
@@ -41,15 +42,28 @@ def utc() -> Iterator[None]:
     [
         (
             "no-room",
-            ROOM,
+            WINDOW,
             "until 2026-12-07T09:00+00:00 24.0 GPU-h are free, and it needs 64.0 GPU-h (8 GPUs, "
             "8:00:00); most of the rest is promised to jobs 41, 42_3",
         ),
         (
             "no-room",  # enough in sum, but never wide enough for long enough
-            ROOM | {"free_gpu_s": 64 * 3600.0, "jobs": []},
+            WINDOW | {"free_gpu_s": 64 * 3600.0, "jobs": []},
             "until 2026-12-07T09:00+00:00 64.0 GPU-h are free, yet not 8 GPUs at a time for "
             "8:00:00",
+        ),
+        (
+            "no-room",
+            WINDOW | {"jobs": ["41"], "gave_up": True},
+            "until 2026-12-07T09:00+00:00 24.0 GPU-h are free, and it needs 64.0 GPU-h (8 GPUs, "
+            "8:00:00); most of the rest is promised to job 41; the search for a plan ended by its "
+            "time",
+        ),
+        (
+            "room",
+            {"smaller_share": 0.6, "remaining_s": 86400, "num_gpus": 32},
+            "32 GPUs for 1-00:00:00 could be kept, but are left for smaller jobs, which of late "
+            "have asked for 60 % of the GPUs",
         ),
         (
             "no-room",  # a status file is what somebody has written
@@ -122,14 +136,14 @@ def test_a_refusal_says_why(code: str, params: dict[str, Any], words: str) -> No
         (
             "spot",
             {"remaining_s": 90, "source": "heartbeat", "num_gpus": 2},
-            "2 GPUs, 1:30 left, by its own pace and the steps that are left: the least GPU-time "
-            "first, with what no target needs",
+            "2 GPUs, 1:30 left, by its own pace and the steps that are left: short and narrow "
+            "jobs first, with what no target needs",
         ),
         (
             "spot",
             {},
-            "? GPUs, how long it runs is not known: the least GPU-time first, with what no target "
-            "needs",
+            "? GPUs, how long it runs is not known: short and narrow jobs first, with what no "
+            "target needs",
         ),
         (
             "no-estimate",
@@ -162,9 +176,9 @@ def test_every_code_of_the_policy_has_words() -> None:
     folder = Path(gsched.policy.__file__).parent
     text = "".join(path.read_text() for path in folder.glob("chronus*.py"))
     codes = set(re.findall(r'"(chronus\.[a-z][a-z-]*[a-z])"', text))
-    refusals = re.findall(r'_refusal\(\s*new,\s*"([a-z-]+)"', text)
+    refusals = {*re.findall(r'_No\("([a-z-]+)"', text), TOO_LATE, ROOM, NO_ROOM}
     assert codes
-    assert refusals
+    assert len(refusals) > 4
     codes |= {f"{REFUSED}{rest}" for rest in refusals}
     assert {code for code in codes if deadline_reason(code, {}) is None} == set()
 

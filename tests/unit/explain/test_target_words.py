@@ -163,9 +163,10 @@ def test_alternatives_can_be_asked_for_as_they_are_told() -> None:
     assert told == [soft, fewer, one]  # the earliest end is told already
 
 
-def test_the_refusal_among_outcomes() -> None:
+def test_what_became_of_the_deadline_among_outcomes() -> None:
     other = {"want": "phases", "outcome": "unused", "reason": "policy x does not use it"}
-    none = {"want": "none", "outcome": "refused", "reason": "?"}
-    assert words.refused_deadline([other, none]) is None
-    assert words.refused_deadline([other, REFUSED]) is REFUSED
-    assert words.refused_deadline([REFUSED | {"outcome": "accepted"}]) is None
+    none = {"want": "none", "outcome": "accepted", "reason": "?"}
+    soft = REFUSED | {"want": "soft_deadlines"}
+    assert words.deadline_outcome([other, none]) is None
+    assert words.deadline_outcome([other, REFUSED]) is REFUSED
+    assert words.deadline_outcome([other, soft]) is soft

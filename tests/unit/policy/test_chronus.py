@@ -326,7 +326,12 @@ def test_whoever_comes_back_with_what_was_offered_is_promised_it(jobs, room):
                 ),
                 wants=Wants(deadline=offer.finish_time),
             )
-            others = [other for other in asked if other is not one]
+            given = of(decision, Grant)
+            others = [
+                runs(other) if other.key.job_id in given else other
+                for other in asked
+                if other is not one
+            ]
             later = decide(policy, [*others, again], stored(decision), now=NOW + 5)
             assert 99 in of(later, Admit), offer
 
@@ -398,14 +403,30 @@ def test_lost_nodes_make_some_late_and_these_are_told_so():
     assert all(a.finish_time <= NOW + 1500 and a.probability > 0.9 for a in back.values())
 
 
+def test_a_pool_without_a_usable_node_keeps_its_promises_for_better_times():
+    jobs = [asks(k, 2500, gpus=4) for k in range(2)]
+    policy = chronus()
+    decision = decide(policy, jobs)
+    state = cluster(jobs, now=NOW + 10)
+    down = tuple(replace(node, state="down", flags=("down",)) for node in state.nodes)
+    lost = policy.decide(replace(state, nodes=down), stored(decision), NOW + 10)
+    promises = of(lost, Admit)
+    assert set(promises) == {0, 1}
+    assert all(a.probability < 0.5 and not a.plan for a in promises.values())
+    back = of(decide(policy, jobs, stored(lost), now=NOW + 20), Admit)
+    assert all(a.probability > 0.9 for a in back.values())
+    newcomer = asks(5, 9000)
+    assert set(of(policy.decide(replace(cluster([newcomer]), nodes=down), {}, NOW), Refuse)) == {5}
+
+
 def test_a_job_that_outruns_what_it_was_promised_keeps_nobody_else_from_his():
     one, other = asks(1, 3000, gpus=8), asks(2, 2600, gpus=8)
     policy = chronus(relative_error=0.1)
     decision = decide(policy, [one, other])
     assert set(of(decision, Admit)) == {1, 2}
     budget_s = of(decision, Admit)[1].budget_gpu_s / 8
-    # It has had all its budget, and goes on; the other one must begin now.
-    late = NOW + int(budget_s)
+    # It has had all its budget, and goes on; the other one has to begin within a lease.
+    late = NOW + int(budget_s) + 110
     over = runs(one, since=NOW, lease_s=int(budget_s))
     after = decide(policy, [over, other], stored(decision), now=late)
     plan = of(after, Admit)[2].plan

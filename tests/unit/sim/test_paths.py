@@ -52,7 +52,11 @@ def is_static(name: str) -> bool:
     return runs_static(form_of(load(name), jobs, ONE_NODE), FREE, ONE_NODE)
 
 
-STATIC = [name for name in POLICIES if is_static(name)]
+BY_ROUNDS = ["chronus"]
+"""It plans: no other path can run it."""
+
+FORMED = [name for name in POLICIES if name not in BY_ROUNDS]
+STATIC = [name for name in FORMED if is_static(name)]
 
 
 def assert_same(one: SimResult, other: SimResult) -> None:
@@ -85,7 +89,14 @@ def test_static_is_ordered(
     assert_same(static, run_ordered(*work, form, told, name, silent))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", BY_ROUNDS)
+def test_what_has_no_form_runs_by_rounds(name: str) -> None:
+    jobs = sim_jobs([0.0], [1.0], predicted_duration_s=1.0, deadline_s=9.0)
+    assert load(name).order_form(job_table(jobs, ONE_NODE, oracle=False)) is None
+    assert simulate(jobs, ONE_NODE, load(name), FREE).path == "rounds"
+
+
+@pytest.mark.parametrize("name", FORMED)
 @given(
     # memory forgets who has received less than a GPU-second; here nobody has so little
     work=workloads(most=10, shortest_s=2),

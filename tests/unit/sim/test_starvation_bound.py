@@ -69,8 +69,11 @@ def discipline(name: str) -> tuple[bool, Misfit]:
     return found.preempts, found.misfit
 
 
-KEEPING = [name for name in (*POLICIES, Skipping.name) if not discipline(name)[0]]
-PREEMPTING = [name for name in POLICIES if discipline(name)[0]]
+FORMED = [name for name in POLICIES if name != "chronus"]
+"""That one plans, and decides by rounds alone."""
+
+KEEPING = [name for name in (*FORMED, Skipping.name) if not discipline(name)[0]]
+PREEMPTING = [name for name in FORMED if discipline(name)[0]]
 STRICT = [name for name in KEEPING if discipline(name)[1] is not Misfit.BACKFILL]
 
 
