@@ -51,9 +51,9 @@ def plan_chart(calendar: TargetCalendar) -> list[str]:
 
 def _step_s(span_s: int) -> int:
     """The time of a column, so that all of `span_s` is shown, begun anywhere within a column."""
-    fitting = (step for step in _STEPS_S if span_s + step < COLUMNS * step)
-    days = -(-(span_s + _DAY_S) // (COLUMNS * _DAY_S))
-    return next(fitting, days * _DAY_S)
+    whole = COLUMNS - 1
+    days = -(-span_s // (whole * _DAY_S))
+    return next((step for step in _STEPS_S if span_s <= whole * step), days * _DAY_S)
 
 
 def _floor(epoch: int, step: int) -> int:

@@ -132,9 +132,24 @@ def _deadline_cell(job: QueuedJob) -> str:
 
 def _target_cell(job: QueuedJob) -> str:
     """``on target 0.93``; without a chance where nothing is promised, or all is over."""
-    if job.target is None or job.target_state == LATE:
-        return (state_words(job.target) if job.target else job.target_state) or "-"
-    return f"{state_words(job.target)} {chance_words(job.target['probability'])}"
+    if job.target is None:
+        return job.target_state or "-"
+    chance = None if job.target_state == LATE else _chance(job)
+    words = state_words(job.target)
+    return words if chance is None else f"{words} {chance_words(chance)}"
+
+
+def _chance(job: QueuedJob) -> float | None:
+    return job.target["probability"] if _planned_end(job) is not None and job.target else None
+
+
+def _chance_cell(job: QueuedJob) -> str:
+    chance = _chance(job)
+    return "-" if chance is None else chance_words(chance)
+
+
+def _planned_end(job: QueuedJob) -> int | None:
+    return planned_end(job.target) if job.target else None
 
 
 def _target_style(job: QueuedJob) -> str | None:
@@ -142,7 +157,8 @@ def _target_style(job: QueuedJob) -> str | None:
 
 
 def _planned_end_cell(job: QueuedJob) -> str:
-    return "-" if job.target is None else soon(planned_end(job.target), job.at)
+    end = _planned_end(job)
+    return "-" if end is None else soon(end, job.at)
 
 
 def _plan_value(job: QueuedJob) -> str | None:
@@ -150,11 +166,6 @@ def _plan_value(job: QueuedJob) -> str | None:
     if job.target is None:
         return None
     return ",".join(f"{start}-{end}:{gpus}" for start, end, gpus in job.target.get("plan", []))
-
-
-def _of_target(name: str) -> Callable[[QueuedJob], Any]:
-    """A field of what is promised."""
-    return lambda job: job.target[name] if job.target else None
 
 
 def _told(name: str) -> Callable[[QueuedJob], Any]:
@@ -195,15 +206,8 @@ COLUMNS: tuple[Column[QueuedJob], ...] = (
     _time("slurm_start", "SLURM_START", lambda j: j.slurm_start_time),
     Column("deadline", "DEADLINE", _deadline_cell, lambda j: j.deadline),
     Column("target", "TARGET", _target_cell, lambda j: j.target_state, style=_target_style),
-    Column(
-        "planned_end", "PLANNED_END", _planned_end_cell,
-        lambda j: j.target and planned_end(j.target),
-    ),
-    Column(
-        "probability", "PROBABILITY",
-        lambda j: chance_words(j.target["probability"]) if j.target else "-",
-        _of_target("probability"), right=True,
-    ),
+    Column("planned_end", "PLANNED_END", _planned_end_cell, _planned_end),
+    Column("probability", "PROBABILITY", _chance_cell, _chance, right=True),
     Column(
         "plan", "PLAN", lambda j: plan_words(j.target, j.at) if j.target else "-", _plan_value
     ),

@@ -51,7 +51,8 @@ COUNTED_S = 150.0
 
 WHAT = (
     "real Slurm, real trainings on CPU, two shared cores; 2 nodes x 2 GPUs; leases of two"
-    " hand-overs (a site's are of twenty); soft deadlines at 1, 1.1, 1.2, 1.5 times the first are synthesised;"
+    " hand-overs (a site's are of twenty); soft deadlines at 1, 1.1, 1.2, 1.5 times the first are"
+    " synthesised;"
     " kept = completed by the last deadline, by slurmdbd"
 )
 

@@ -22,6 +22,7 @@ from gsched_cli.tables import Layout, choose_columns
 
 NAMED = {column.name: column for column in QUEUE_COLUMNS}
 AT = 1_796_634_000  # Monday, 2026-12-07T09:00 UTC
+MIDNIGHT = 1_796_601_600
 HOUR = 3600
 
 
@@ -107,10 +108,12 @@ STEPS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("step", "longer"), pairwise(STEPS))
-def test_the_finest_columns_that_show_all_are_taken(step, longer):
+@pytest.mark.parametrize("late_s", [0, 86399])  # how far the first column is over
+@pytest.mark.parametrize(("step", "longer"), [*pairwise(STEPS)])
+def test_the_finest_columns_that_show_all_are_taken(step, longer, late_s, monkeypatch):
     """Begun anywhere within its first column, the last deadline is still in the chart."""
-    for span, expected in ((59 * step - 1, step), (59 * step, longer)):
+    monkeypatch.setattr(f"{__name__}.AT", MIDNIGHT + late_s)
+    for span, expected in ((59 * step, step), (59 * step + 1, longer)):
         at_end = target((AT, AT + 1, 4), deadlines=(AT + span,))
         *_, line, legend = plan_chart(calendar(at_end))
         assert legend.startswith(f"(a column is {short_time(expected)};")

@@ -92,6 +92,10 @@ def entry(site: Site, job: int) -> dict[str, Any]:
     return status["jobs"].get(str(job), {})
 
 
+def _source(site: Site, job: int) -> str:
+    return str(entry(site, job).get("target", {}).get("remaining", {}).get("source", ""))
+
+
 def runs_of(said: str) -> list[int]:
     (line,) = [line for line in said.splitlines() if "profile runs" in line]
     return [int(word.strip(":,")) for word in line.split() if word.strip(":,").isdecimal()]
@@ -112,6 +116,9 @@ def test_a_profile_run_wins_the_deadline_that_its_speed_can_keep(
     found = entry(site, job)
     assert found["target"]["budget_gpu_s"] < 300  # a limit of four hours has not been promised
     assert site.states()[run] == "COMPLETED"
+    wait_for(  # its own heartbeats speak for it from then on, for its plan and in `gsched why`
+        lambda: _source(site, job) == "heartbeat", "an estimate by its heartbeats", timeout_s=60
+    )
     left = [path.name for path in (site.bed.spec.root / "work").iterdir()]
     assert f"gs-profile-{run}.out" in left
     assert not list((site.bed.spec.root / "work").glob("gsched-checkpoints/profile-*"))

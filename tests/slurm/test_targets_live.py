@@ -53,12 +53,11 @@ class Desk:
         site.know_durations({"short": 3, "long": 900})
 
     @contextmanager
-    def daemon(self, *words: str, point: FaultPoint | None = None) -> Iterator[Background]:
+    def daemon(self, *words: str) -> Iterator[Background]:
         """One that has run its first round; jobs that are left over are gone after it."""
-        env = {} if point is None else {"GSCHED_FAULT_POINT": point.value}
         status = self.site.state / "status.json"
         status.unlink(missing_ok=True)
-        with self.site.daemon("--act", *words, env=env) as running:
+        with self.site.daemon("--act", *words) as running:
             wait_for(status.exists, "the daemon's first round", 120)
             yield running
         self.site.slurm("scancel", "--user=games")
@@ -67,7 +66,10 @@ class Desk:
         """Exit code, job and what was said."""
         words = ("submit", "--parsable", "--gs-wait", "60", "--gs-deadline", deadline)
         job = ("-J", name, "--gres=gpu:1", "--mem=50", "-o", "/dev/null")
-        answer = self.site.gsched(*words, *job, "--wrap", self.wrap(sleep_s), user="games")
+        status = json.loads((self.site.state / "status.json").read_text())
+        env = {"GSCHED_DAEMON_QUERY_ADDRESS": str(status["query_address"])}
+        wrap = ("--wrap", self.wrap(sleep_s))
+        answer = self.site.gsched(*words, *job, *wrap, user="games", env=env)
         assert answer.stdout.strip(), answer.stderr
         return answer.returncode, int(answer.stdout.strip()), answer.stderr
 
@@ -168,14 +170,20 @@ def test_what_the_site_does_not_allow_is_refused(desk: Desk) -> None:
         (record,) = desk.records(job)
         assert record.why == "chronus.refused-rule"
         assert record.params["rule"] == "max_horizon_s"
+        config = desk.site.config.read_text()
+        desk.site.config.write_text(config.replace(f"= {HORIZON_S}", f"= {10 * HORIZON_S}"))
+        desk.site.ok("daemon", "reload")
+        code, job, said = desk.submit("short", "now+5hours")
+        assert code == 0, said
 
 
 def test_a_daemon_that_is_killed_once_it_has_promised_keeps_the_promise(desk: Desk) -> None:
-    with desk.daemon(point=FaultPoint.TARGETS_KEPT) as killed:
-        words = ("submit", "--parsable", "--gs-deadline", "now+30minutes", "-J", "short")
-        argv = (*words, "--gres=gpu:1", "--mem=50", "-o", "/dev/null", "--wrap", desk.wrap(300))
-        job = int(desk.site.ok(*argv, user="games").strip())
-        wait_for(lambda: not killed.is_running(), "the daemon to be killed", 60)
+    words = ("submit", "--parsable", "--gs-deadline", "now+30minutes", "-J", "short")
+    argv = (*words, "--gres=gpu:1", "--mem=50", "-o", "/dev/null", "--wrap", desk.wrap(300))
+    job = int(desk.site.ok(*argv, user="games").strip())
+    point = {"GSCHED_FAULT_POINT": FaultPoint.TARGETS_KEPT.value}
+    with desk.site.daemon("--act", env=point) as killed:
+        wait_for(lambda: not killed.is_running(), "the daemon to be killed", 120)
     (promised,) = desk.records(job)
     assert promised.state is TargetState.STANDING
     with desk.daemon():

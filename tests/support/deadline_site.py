@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from gsched.model.target_records import TargetRecord
@@ -199,10 +200,12 @@ class DeadlineSite(LeaseSite):
         return self.slurm(*words).strip()
 
     def kill_node(self, node: str) -> None:
-        """SIGKILL to slurmd; Slurm is told that the node is down, and starts its jobs elsewhere."""
+        """SIGKILL to all that runs on it; Slurm is told that it is down, and requeues its jobs."""
         for process in find(self.bed.spec.root):
-            if process.program == "slurmd" and node in process.argv:
-                os.kill(process.pid, signal.SIGKILL)
+            is_daemon = process.program == "slurmd" and node in process.argv
+            if is_daemon or environ_of(process.pid).get("SLURMD_NODENAME") == node:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
         self.slurm("scontrol", "update", f"nodename={node}", "state=down", "reason=trial")
 
     # -- what gsched says -----------------------------------------------------------------------
@@ -291,6 +294,15 @@ class DeadlineSite(LeaseSite):
             limit_s,
             0.2,
         )
+
+
+def environ_of(pid: int) -> dict[str, str]:
+    """The environment of a process; {} of one that is gone."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return {}
+    return dict(entry.partition("=")[::2] for entry in entries if "=" in entry)
 
 
 def iso(at: int) -> str:

@@ -133,15 +133,15 @@ class Course:
 
 
 def with_targets(site: DeadlineSite, wishes: Sequence[Wish]) -> Course:
-    """The targets arrive, one that overruns, one that is impossible, and that again at the time
-    which it was offered; the daemon is killed and slurmctld restarted while they stand.
+    """An impossible one comes, and again for the time that it was offered; then the targets, and
+    one that overruns; the daemon is killed and slurmctld restarted while they stand.
     """
     named = {wish.name: wish for wish in extras()}
-    arrive(site, [*wishes, named["overrun"]])
     impossible = site.hand_in(replace(named["impossible"], deadline_s=20.0))
     refusal = site.entry("impossible")
     ahead_s = earliest(refusal) - time.time()
     site.hand_in(replace(named["offered"], deadline_s=ahead_s))
+    arrive(site, [*wishes, named["overrun"]])
     names = [*(wish.name for wish in wishes), "overrun", "offered"]
     course = Course(impossible, refusal, {"before": promised(site, names)})
     site.kill_daemon()

@@ -19,6 +19,7 @@ from gsched.explain.helpful import limit_change
 from gsched.explain.policy_reasons import prediction_words
 from gsched.explain.start_words import limit_words, no_start_words, start_words
 from gsched.explain.target_words import (
+    DEADLINES,
     alternatives_words,
     minute_after,
     plan_words,
@@ -271,7 +272,7 @@ def _refused_lines(line: str, found: dict[str, Any]) -> list[str]:
 def _accepted_lines(line: str, found: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """How it stands; of what is no target, that it is accepted."""
     target = job.get("target")
-    if target is not None and "finish_time" in found:
+    if target is not None and found["want"] in DEADLINES:
         return [f"{line}: {target_words(target, now())}"]
     line += f" accepted: {found['reason']}"
     if "finish_time" in found:

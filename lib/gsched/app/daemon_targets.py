@@ -35,6 +35,7 @@ from gsched.daemon.target_facts import TargetFacts
 from gsched.engine.faults import FaultHook, FaultPoint
 from gsched.engine.ports import Clock
 from gsched.engine.round import RoundResult
+from gsched.explain.words import moment
 from gsched.model.decision import Admit, Decision, JsonValue, Reason, Refuse
 from gsched.model.job import Capability, JobKey, JobView
 from gsched.model.target_records import OUTCOMES, Risk, TargetRecord, TargetState
@@ -143,6 +144,8 @@ class Targets:
         acts = result.info.acting
         if acts:
             self._decided(result, views, turns, now)
+        else:
+            self._overdue(views, turns, now)
         self._gone(views, turns, now)
         self._write(turns, now)
         if self._mail is not None:
@@ -203,6 +206,15 @@ class Targets:
             if action is not None and kept is not None:
                 kept.unplanned_rounds = 0
             turns.setdefault(view.key, []).append(turn)
+
+    def _overdue(self, views: Sequence[JobView], turns: dict[JobKey, list[Turn]], now: int) -> None:
+        """Nobody plans while the daemon only observes, but time goes on."""
+        for view in views:
+            kept = self._kept.get(view.key)
+            if kept is None or kept.record.state is not TargetState.STANDING:
+                continue
+            if now > kept.record.deadline and kept.record.risk is not Risk.LATE:
+                turns[view.key] = [unplanned(kept.record, now)]
 
     def _request(self, view: JobView) -> Request | None:
         steps = steps_of(view.wants)
@@ -312,7 +324,6 @@ class Targets:
             {
                 key.slurm_id: target_document(record, reasons.get(key), private=private)
                 for key, record in standing.items()
-                if record.finish_time is not None
             },
             {k.slurm_id: refusal_document(r, private=private) for k, r in declined.items()},
         )
@@ -329,15 +340,13 @@ def _is_due(kept: _Kept | None, record: TargetRecord, now: int) -> bool:
 
 
 def _log(record: TargetRecord, what: str) -> None:
-    job, deadline = record.key.slurm_id, record.deadline
+    job, deadline = record.key.slurm_id, moment(record.deadline, "minutes")
     if what in (Risk.AT_RISK.value, Risk.LATE.value, TargetState.MISSED.value):
+        planned = "none" if record.finish_time is None else moment(record.finish_time, "minutes")
         chance = "" if record.probability is None else f", probability {record.probability:.2f}"
-        log.warning(
-            "job %s: deadline %d is %s (planned end %s%s)",
-            job, deadline, what, record.finish_time, chance,
-        )  # fmt: skip
+        log.warning("job %s: deadline %s is %s (end %s%s)", job, deadline, what, planned, chance)
     else:
-        log.info("job %s: deadline %d: %s", job, deadline, what)
+        log.info("job %s: deadline %s: %s", job, deadline, what)
 
 
 def _why(decision: Decision, key: JobKey) -> Reason | None:

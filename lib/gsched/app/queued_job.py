@@ -137,7 +137,7 @@ class QueuedJob:
         When all are over, the last.
         """
         times = self._deadlines
-        least = self.at if self.target is None else max(self.at, self.target["finish_time"])
+        least = max(self.at, (self.target or {}).get("finish_time", self.at))
         return next((time for time in times if time >= least), times[-1] if times else None)
 
     @property
@@ -247,7 +247,7 @@ class QueuedJob:
             "deadline_time": self.deadline,
             "target_state": self.target_state,
             "target_finish_time": self.target and planned_end(self.target),
-            "target_probability": self.target and self.target["probability"],
+            "target_probability": self.target and self.target.get("probability"),
             **(self.progress.summary() if self.progress else NOTHING_TOLD),
             "slurm_reason": row.reason,
             "reason": self.reason,

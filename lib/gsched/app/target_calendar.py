@@ -117,7 +117,7 @@ def _document(job: QueuedJob) -> dict[str, Any]:
         ],
         "target_state": job.target_state,
         "finish_time": planned_end(target),
-        "probability": target["probability"],
+        "probability": target.get("probability"),
         "plan": [
             {"start_time": start, "end_time": end, "num_gpus": gpus}
             for start, end, gpus in target["plan"]

@@ -67,9 +67,9 @@ class ProgressBook:
             telling, run_s = told.get(view.key), before.get(view.key)
             begun = profiles.get(view.key, view)
             if begun is not view or telling is not None or run_s is not None:
-                filled = _with(begun, telling, run_s, state.as_of)
+                new = _with(begun, telling, run_s, state.as_of)
                 was = self._made.get(view.key)
-                made[view.key] = (view, was[1] if was and was[1] == filled else filled)
+                made[view.key] = (view, was[1] if was and was[1] == new else new)
         self._made = made
         if not made:
             return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gsched.model.decision import Action, Admit, Decision, JsonValue, Refuse
-from gsched.model.job import Capability, JobKey, JobView
+from gsched.model.job import MAX_DEADLINE, Capability, JobKey, JobView
 from gsched.model.user_request import UserRequest, wants_document
 
 _NOTHING: Mapping[str, JsonValue] = {}
@@ -95,7 +95,9 @@ def _promise(
             continue
         if isinstance(action, Admit):
             said = _outcome(want, ACCEPTED, f"planned by policy {policy}")
-            return said | {"finish_time": action.finish_time, "probability": action.probability}
+            end = action.finish_time  # MAX_DEADLINE: none can be planned
+            planned: dict[str, JsonValue] = {} if end >= MAX_DEADLINE else {"finish_time": end}
+            return {**said, **planned, "probability": action.probability}
         if isinstance(action, Refuse):
             said = _outcome(want, REFUSED, f"policy {policy} cannot keep it")
             told = {} if action.earliest is None else {"earliest": action.earliest}

@@ -212,7 +212,7 @@ def _says_the_same(before: Bulletin, head: Mapping[str, JsonValue], basis: _Basi
         return False
     from gsched.daemon.same_answers import same_decision
 
-    about = ("policy", "acting", "model_id")
+    about = ("policy", "acting", "model_id", "private")
     return all(before.head.get(key) == head[key] for key in about) and same_decision(
         was.decision, basis.decision
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gsched.model.decision import Admit, JsonValue, PlannedRun, Reason, Refuse
-from gsched.model.job import JobState, JobView
+from gsched.model.job import MAX_DEADLINE, JobState, JobView
 from gsched.model.target_records import Promise, Risk, TargetEvent, TargetRecord, TargetState
 from gsched.model.targets import LATE_REWARD, Steps
 
@@ -64,7 +64,7 @@ def admitted(
         at = action.admitted_time or now
         promise = Promise(at, action.finish_time, action.probability, action.budget_gpu_s)
         events.append(
-            TargetEvent(now, TargetState.STANDING.value, action.finish_time, action.probability)
+            TargetEvent(now, TargetState.STANDING.value, end_of(action), action.probability)
         )
         before = None
     record = TargetRecord(
@@ -76,7 +76,7 @@ def admitted(
         state=TargetState.STANDING,
         since=now if before is None else before.since,
         promise=promise,
-        finish_time=action.finish_time,
+        finish_time=end_of(action),
         probability=action.probability,
         plan=joined(action.plan),
         warned=Risk.ON_TARGET if before is None else before.warned,
@@ -86,6 +86,11 @@ def admitted(
     record = replace(record, risk=risk_of(record, was, now, warn_probability))
     warned = _warned(record, now)
     return Turn(warned.record, (*events, *warned.events))
+
+
+def end_of(action: Admit) -> int | None:
+    """When the job is to end as it is planned now; None where no end can be planned."""
+    return None if action.finish_time >= MAX_DEADLINE else action.finish_time
 
 
 def refused(

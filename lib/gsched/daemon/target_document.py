@@ -41,8 +41,9 @@ def target_document(
 ) -> dict[str, JsonValue]:
     """How a promise stands: its ``target`` in the job's entry. What is not known has no key.
 
-    `reason` is the policy's, of this round; it is told as ``risk`` while there is one. On a
-    `private` cluster nobody is told of another's job.
+    Without ``finish_time`` no end can be planned: no node is usable, say. `reason` is the policy's,
+    of this round; it is told as ``risk`` while there is one. On a `private` cluster nobody is told
+    of another's job.
     """
     steps, plan = record.steps, record.plan
     pairs = list(zip(steps.times, steps.rewards, strict=True))[:MAX_DEADLINES]
@@ -126,9 +127,9 @@ def is_target(target: Any) -> bool:
     """Whether it has the shape of `target_document`."""
     if not isinstance(target, dict) or target.get("state") not in STATES:
         return False
-    optional = ("budget_gpu_s", "used_gpu_s", "num_gpus", "plan_cut")
+    optional = ("finish_time", "budget_gpu_s", "used_gpu_s", "num_gpus", "plan_cut")
     return (
-        _has_numbers(target, "finish_time", "probability")
+        _has_numbers(target, "probability")
         and all(is_number(target.get(name, 0)) for name in optional)
         and _are_rows(target.get("deadlines"), 2, MAX_DEADLINES)
         and bool(target["deadlines"])

@@ -18,9 +18,13 @@ from gsched.explain.deadline_reasons import (
 from gsched.explain.params import amount, text
 from gsched.explain.start_words import clock, soon
 from gsched.explain.words import count, moment, percent, short_time
+from gsched.model.job import MAX_DEADLINE
 
 ON_TARGET, AT_RISK, LATE = "on-target", "at-risk", "late"
 """States of a target: as promised; promised, and not likely any more; its last deadline is over."""
+
+DEADLINES = ("deadline", "soft_deadlines")
+"""What of that which a job may ask for is a deadline."""
 
 MOST_PARTS = 4
 """So many parts of a plan are told in one line."""
@@ -39,17 +43,24 @@ def state_words(target: Mapping[str, Any]) -> str:
 
 def target_words(target: Mapping[str, Any], at: float) -> str:
     """How a promise stands: ``on target with probability 0.93: should end by Mon 05:30``."""
-    end = soon(planned_end(target), at)
+    words, end = state_words(target), planned_end(target)
+    told = "no end can be planned" if end is None else f"should end by {soon(end, at)}"
     if target.get("state") == LATE:
-        return f"late: its last deadline is over, should end by {end}"
-    chance = chance_words(target["probability"])
-    return f"{state_words(target)} with probability {chance}: should end by {end}"
+        return f"{words}: its last deadline is over, {told}"
+    chance = "" if end is None else f" with probability {chance_words(target['probability'])}"
+    return f"{words}{chance}: {told}"
 
 
-def planned_end(target: Mapping[str, Any]) -> int:
-    """When the last part of its plan ends; what was promised where that is not told (epoch)."""
+def planned_end(target: Mapping[str, Any]) -> int | None:
+    """When the last part of its plan ends; what was promised where that is not told (epoch).
+
+    None where nothing can be planned.
+    """
     plan = target.get("plan")
-    return int(target["finish_time"] if not plan or target.get("plan_cut") else plan[-1][1])
+    if plan and not target.get("plan_cut"):
+        return int(plan[-1][1])
+    end = target.get("finish_time", MAX_DEADLINE)
+    return None if end >= MAX_DEADLINE else int(end)
 
 
 def deadlines_words(target: Mapping[str, Any], at: float) -> str:
@@ -160,5 +171,4 @@ def chance_words(probability: float) -> str:
 
 def deadline_outcome(outcomes: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """What became of the deadline that a job asked for, of its ``outcomes``; None without one."""
-    wants = ("deadline", "soft_deadlines")
-    return next((found for found in outcomes if found["want"] in wants), None)
+    return next((found for found in outcomes if found["want"] in DEADLINES), None)

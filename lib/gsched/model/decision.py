@@ -164,6 +164,7 @@ class Admit(ActionBase):
     """Accept a job's request with the promised finish time and its probability; `plan` is how.
 
     Comes again in every round for as long as the target stands, with what holds then.
+    A `finish_time` of MAX_DEADLINE: no end can be planned (no node is usable).
     `budget_gpu_s` is for how many GPU-seconds it was admitted (0: not said), `admitted_time` when
     (epoch, 0: now).
     """

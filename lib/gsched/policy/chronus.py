@@ -33,7 +33,7 @@ from gsched.policy.base import KnobSpec, OrderKind, Policy
 from gsched.policy.preemption import GRACE, lease_knob
 
 if TYPE_CHECKING:
-    from gsched.policy.chronus_round import Round
+    from gsched.policy.chronus_round import Known, Round
 
 
 def _seconds(name: str, default: float, most: float, text: str) -> KnobSpec:
@@ -93,6 +93,7 @@ class Chronus(Policy):
         """Raises ValueError as every policy does."""
         super().__init__(**knobs)
         self.rules = target_rules or TargetRules()
+        self.known: Known = {}  # of the last decision: what has not changed is not reckoned anew
 
     def decide(self, state: ClusterState, memory: Mapping[str, JsonValue], now: int) -> Decision:
         """Answers to requests, the plan of targets, and who gets leases, keeps or loses them."""

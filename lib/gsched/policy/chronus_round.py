@@ -33,6 +33,10 @@ ALMOST_SURE = 0.98
 NEAR = 10
 """No margin is more than this part of the time until a deadline."""
 
+Known = dict[tuple[int, bool], tuple[JobView, tuple[float, ...], Remaining | None]]
+"""By number of a record, and by whether the job's own word may lower it: the record, by which knobs
+it was reckoned, and what was."""
+
 _ACTIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
 
 
@@ -64,6 +68,8 @@ class Round:
     standing: dict[str, Standing] = field(default_factory=dict)
     views: dict[int, PoolView] = field(default_factory=dict)
     plans: dict[int, PoolPlan] = field(default_factory=dict)
+    known: Known = field(default_factory=dict)
+    chances: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -249,6 +255,9 @@ class Round:
             self.policy.knob_values["room"],
         )
         desk.judge(newcomers, self.book)
+        for own in self.plans.values():  # the plan that has room for all of them, in case
+            for name, spans in own.plan.spans.items():
+                self.book.targets[name] = replace(self.book.targets[name], runs=spans)
 
     def margin_s(self, due: int) -> int:
         """So long before it is due a target is planned to end: less where it is due soon."""
@@ -265,15 +274,18 @@ class Round:
     # -- what is known -------------------------------------------------------------------------
 
     def _remaining(self, view: JobView, may_lower: bool) -> Remaining | None:
+        """What a waiting job needs does not change while nothing is told anew of it."""
         knobs = self.policy.knob_values
-        return remaining(
-            view,
-            self.now,
-            knobs["quantile"],
-            knobs["relative_error"],
-            knobs["resume_s"],
-            may_lower,
-        )
+        ways = (knobs["quantile"], knobs["relative_error"], knobs["resume_s"], may_lower)
+        if view.state is not JobState.PENDING:
+            return remaining(view, self.now, *ways)
+        before = self.policy.known.get((id(view), may_lower))
+        if before is not None and before[0] is view and before[1] == ways:
+            found = before[2]
+        else:
+            found = remaining(view, self.now, *ways)
+        self.known[id(view), may_lower] = (view, ways, found)
+        return found
 
     def expected(self, view: JobView) -> Remaining | None:
         """For the order: a job's own word makes nobody shorter."""
@@ -288,6 +300,7 @@ class Round:
     def decision(self) -> Decision:
         """Ranks, reasons, leases and answers."""
         told: Ordered = in_order(self)
+        self.policy.known = self.known
         actions = (*told.actions, *self._admits(), *self._refuses())
         return Decision(told.order, actions, told.reasons, self.book.document(), told.wakeup)
 
@@ -348,8 +361,9 @@ class Round:
         return self.book.refused.get(name_of(key))
 
     def finish_time(self, one: Standing) -> int:
-        """The deadline that is kept; where none is, when the job is planned to end, MAX_DEADLINE where
-        it finds no room at all.
+        """The deadline that is kept; where none is, when the job is planned to end.
+
+        MAX_DEADLINE where it finds no room at all.
         """
         name = name_of(self.state.jobs.keys[one.row])
         plan = self.plans[one.pool].plan
@@ -360,6 +374,11 @@ class Round:
     def probability(self, one: Standing) -> float:
         """That it ends until the deadline that was promised, as things stand."""
         name = name_of(self.state.jobs.keys[one.row])
+        if name not in self.chances:
+            self.chances[name] = self._probability(one, name)
+        return self.chances[name]
+
+    def _probability(self, one: Standing, name: str) -> float:
         plan, due = self.plans[one.pool].plan, one.target.due
         spans, need = plan.spans[name], one.need
         if one.left is None or need is None or due <= self.now:

@@ -22,7 +22,7 @@ from gsched.engine.round import RoundResult
 from gsched.errors import LostLeadershipError
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Admit, Alternative, Decision, PlannedRun, Reason, Refuse
-from gsched.model.job import Capability, JobKey, JobState, JobView
+from gsched.model.job import MAX_DEADLINE, Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import RoundInfo
 from gsched.model.target_records import Promise, Risk, TargetState
@@ -355,6 +355,16 @@ def test_a_daemon_that_only_observes_promises_nothing(site):
     assert site.record().state is TargetState.KEPT  # which is seen, not done
 
 
+def test_who_is_late_while_the_daemon_only_observes_is_warned(site):
+    site.queue(7)
+    site.round(site.admit())
+    for now in (DEADLINE, DEADLINE + 1, DEADLINE + 31):
+        site.now = now
+        site.round(acting=False)
+    assert site.events() == ["standing", "late"]
+    assert site.record().risk is Risk.LATE
+
+
 def test_without_deadlines_nothing_is_written_and_nothing_told(site):
     site.queue(7, comment="")
     told = site.round(requires=frozenset({Capability.REORDER}), policy="fifo")
@@ -396,6 +406,20 @@ def test_who_was_warned_just_now_is_not_warned_again_at_once(site):
         site.now = T0 + 30 * step
         site.round(site.admit(probability=0.95 if step % 2 else 0.5))
     assert site.events() == ["standing", "at-risk"]
+
+
+def test_a_promise_for_which_nothing_can_be_planned_has_no_end(site):
+    site.queue(7)
+    site.round(site.admit())
+    site.now += 30
+    site.round(site.admit(finish_time=MAX_DEADLINE, probability=0.0, plan=()))
+    assert (site.record().finish_time, site.record().risk) == (None, Risk.AT_RISK)
+    assert "finish_time" not in site.told()["target"]
+    assert "finish_time" not in site.told()["outcomes"][0]
+    assert site.told()["target"]["promised"]["finish_time"] == T0 + 800
+    site.now += 30
+    site.round(site.admit(finish_time=T0 + 900))
+    assert site.record().finish_time == T0 + 900
 
 
 def test_a_plan_that_ends_after_the_promised_deadline_is_at_risk(site):

@@ -123,6 +123,16 @@ def test_submit_hears_how_the_promise_is_to_be_kept(login: Login) -> None:
     assert plan.startswith("plan: 4 GPUs ")
 
 
+def test_submit_hears_that_no_end_can_be_planned_any_more(login: Login) -> None:
+    at = now()
+    lost = accepted(at, plan=[], state="at-risk", probability=0.0) | {"submit_time": 5}
+    del lost["target"]["finish_time"], lost["outcomes"][0]["finish_time"]
+    login.publish({"7": lost}, policy="chronus")
+    lines = login.wait(asked=Wants(deadline=at + 4 * HOUR)).lines
+    assert lines[0].endswith(": at risk: no end can be planned")
+    assert lines[1] == "plan: no time is held for it"
+
+
 def test_submit_hears_why_it_is_refused_and_what_would_be_taken(login: Login) -> None:
     at = now()
     login.publish({"7": refused(at) | {"submit_time": 5}}, policy="chronus")
@@ -289,6 +299,21 @@ def test_a_document_that_somebody_else_has_written_breaks_nothing(settings: Sett
         assert isinstance(column.cell(found.targets[0]), str)
     for strange in ([], "none", 5):
         assert calendar(settings, {"1": odd}, row(1), targets=strange).view.targets == {}
+
+
+def test_a_target_for_which_nothing_can_be_planned_is_shown(settings: Settings) -> None:
+    lost = accepted(now(), plan=[], state="at-risk", probability=0.0)
+    del lost["target"]["finish_time"]
+    found = calendar(settings, {"1": lost}, row(1))
+    (job,) = found.targets
+    assert (job.target_state, job.document()["target_finish_time"]) == ("at-risk", None)
+    assert {name: found.document()["targets"][0][name] for name in ("finish_time", "plan")} == {
+        "finish_time": None, "plan": [],
+    }  # fmt: skip
+    cells = {column.name: (column.cell(job), column.raw(job)) for column in COLUMNS}
+    assert cells["target"] == ("at risk", "at-risk")
+    assert cells["probability"] == cells["planned_end"] == ("-", None)
+    assert plan_chart(found)
 
 
 def test_others_promises_are_hidden_where_slurm_hides_their_jobs(

@@ -14,6 +14,7 @@ from support.requests import MemoryRequests
 from gsched.daemon.forecast_book import NOTHING_FORESEEN, Edition
 from gsched.daemon.requests import RequestBook, Sighting
 from gsched.daemon.status_file import Bulletin, RoundNews, describe, job_document
+from gsched.daemon.target_document import TargetsTold
 from gsched.engine.round import RoundResult
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Admit, Decision, JsonValue, Rank, Reason
@@ -69,6 +70,7 @@ class Rounds:
         self.forecast = NOTHING_FORESEEN
         self.leases: dict[str, dict[str, JsonValue]] = {}
         self.fairness: dict[str, JsonValue] = {}
+        self.targets = TargetsTold()
         self.config = SlurmConfig({})
         self.before: Bulletin | None = None
 
@@ -87,7 +89,9 @@ class Rounds:
         state = ClusterState("c", T0, 1, (), (), (), self.table)
         info = RoundInfo("r", "c", T0, seq=1, **self.facts)
         result = RoundResult(info, state, decision, (), (), {}, 0)
-        news = RoundNews(30.0, "act", leases=self.leases, fairness=self.fairness)
+        news = RoundNews(
+            30.0, "act", leases=self.leases, fairness=self.fairness, targets=self.targets
+        )
         self.before = describe(result, self.config, news, self.requests, self.before, self.forecast)
         return self.before
 
@@ -123,6 +127,8 @@ CHANGES: dict[str, Callable[[Rounds], Any]] = {
     "a forecast": lambda r: setattr(r, "forecast", Edition(5, "pending")),
     "the model": lambda r: r.facts.update(model_id="n"),
     "a lease": lambda r: setattr(r, "leases", {"7": {"state": "requeued", "since": 5}}),
+    "a target": lambda r: setattr(r, "targets", TargetsTold(jobs={"7": {"state": "late"}})),
+    "what the cluster hides": lambda r: setattr(r, "config", SlurmConfig({"PrivateData": "jobs"})),
 }
 
 
@@ -147,6 +153,26 @@ def test_a_lease_is_told_with_its_job():
     assert told["8"]["lease"] == rounds.leases["8"]
     assert "lease" not in told["7"]
     assert set(told) == {"7", "8"}
+
+
+def test_a_target_is_told_with_its_job_and_all_of_them_in_the_head():
+    rounds = Rounds()
+    documents = {"8": {"state": "late"}, "99": {"state": "late"}}  # 99 has left the queue
+    rounds.targets = TargetsTold({"num_late": 2}, documents)
+    bulletin = rounds.round()
+    assert bulletin.head["targets"] == {"num_late": 2}
+    assert bulletin.jobs["8"]["target"] == {"state": "late"}
+    assert "target" not in bulletin.jobs["7"]
+    assert set(bulletin.jobs) == {"7", "8"}
+
+
+def test_a_reason_that_names_jobs_does_not_where_the_cluster_hides_them():
+    reason = Reason("why", {"jobs": ["9"], "n": 1})
+    decision = replace(NOTHING, reasons={view(7).key: reason})
+    told = job_document(view(7), decision)["reason"]
+    assert told == {"code": "why", "params": {"jobs": ["9"], "n": 1}}
+    told = job_document(view(7), decision, private=True)["reason"]
+    assert told == {"code": "why", "params": {"n": 1}}
 
 
 def test_waiting_jobs_are_told_when_they_will_start_and_others_are_not() -> None:

@@ -89,7 +89,6 @@ DAMAGE = [
     _without("state"),
     _without("deadlines"),
     _without("plan"),
-    _without("finish_time"),
     _without("probability"),
     _with("state", "dreaming"),
     _with("state", ["late"]),

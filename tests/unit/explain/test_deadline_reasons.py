@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 import gsched.policy
-from gsched.explain.deadline_reasons import REFUSED, deadline_reason, refusal_reason
+from gsched.explain.deadline_reasons import (
+    REFUSED,
+    deadline_reason,
+    gpu_time_words,
+    refusal_reason,
+)
 from gsched.explain.policy_reasons import policy_reason
 from gsched.policy.chronus_admission import NO_ROOM, ROOM, TOO_LATE
 
@@ -170,6 +175,20 @@ def test_a_refusal_says_why(code: str, params: dict[str, Any], words: str) -> No
 )  # fmt: skip
 def test_a_place_in_the_order_says_why(code: str, params: dict[str, Any], words: str) -> None:
     assert policy_reason(f"chronus.{code}", params) == words
+
+
+@pytest.mark.parametrize(
+    ("gpu_s", "words"),
+    [(0, "0 GPU-s"), (359, "359 GPU-s"), (360, "0.1 GPU-h"), (7.2e6, "2,000.0 GPU-h")],
+)
+def test_gpu_time_in_a_fitting_unit(gpu_s: float, words: str) -> None:
+    assert gpu_time_words(gpu_s) == words
+
+
+def test_few_jobs_are_named_and_their_names_are_short() -> None:
+    told = refusal_reason(f"{REFUSED}no-room", WINDOW | {"jobs": ["9" * 99, 2, 3, 4, 5, 6]})
+    assert told is not None
+    assert told.endswith(f"most of the rest is promised to jobs {'9' * 40}, 2, 3, 4, 5")
 
 
 def test_every_code_of_the_policy_has_words() -> None:

@@ -57,12 +57,20 @@ def test_an_end_that_is_at_hand_or_over_is_now() -> None:
         ({}, AT + 20 * HOUR),
         ({"plan_cut": 2}, AT + 19 * HOUR + 1800),  # its last part is not told
         ({"plan": []}, AT + 19 * HOUR + 1800),
+        ({"plan": [], "finish_time": 2**33}, None),
     ],
 )
 def test_the_planned_end_is_that_of_the_plan_where_all_of_it_is_told(
-    told: dict[str, Any], end: int
+    told: dict[str, Any], end: int | None
 ) -> None:
     assert words.planned_end(TARGET | told) == end
+
+
+def test_that_nothing_can_be_planned_is_said() -> None:
+    lost: dict[str, Any] = {"state": "at-risk", "deadlines": [[AT, 100.0]], "plan": []}
+    assert words.target_words(lost, AT) == "at risk: no end can be planned"
+    late = "late: its last deadline is over, no end can be planned"
+    assert words.target_words(lost | {"state": "late", "probability": 0.1}, AT) == late
 
 
 @pytest.mark.parametrize(("chance", "text"), [(1.0, "0.99"), (0.0, "0.01"), (0.5, "0.50")])

@@ -1,0 +1,108 @@
+"""Promises in the simulator: with exact run times every one of them is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.sim_jobs import sim_jobs
+
+from gsched.model.decision import Admit
+from gsched.policy.chronus import Chronus
+from gsched.sim.cluster import SimCluster
+from gsched.sim.replay import run_rounds
+from gsched.sim.rules import Costs, SimRules
+
+HOUR = 3600.0
+LAUNCH_S = 30.0
+
+
+@st.composite
+def workloads(draw, most=14):
+    """Jobs of minutes to hours, of which two in three ask for up to twice their run time."""
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.floats(0, 6 * HOUR),
+                st.floats(120, 4 * HOUR),
+                st.sampled_from([1, 1, 2, 3, 4, 8, 8, 16]),
+                st.sampled_from([None, 1.25, 1.5, 2.0]),
+            ),
+            min_size=4,
+            max_size=most,
+        )
+    )
+    rows.sort()
+    submit, duration, gpus, stretch = zip(*rows, strict=True)
+    deadline = [
+        np.nan if much is None else start + much * run_s + 600
+        for start, run_s, much in zip(submit, duration, stretch, strict=True)
+    ]
+    return sim_jobs(
+        submit,
+        duration,
+        num_gpus=gpus,
+        deadline_s=deadline,
+        predicted_duration_s=duration,
+    )
+
+
+def run(jobs, rules, nodes=2, **knobs):
+    """The result, and by job the deadline that was promised, which stays what it is."""
+    promised: dict[int, int] = {}
+
+    class Watched(Chronus):
+        def decide(self, state, memory, now):
+            decision = super().decide(state, memory, now)
+            for action in decision.actions:
+                if isinstance(action, Admit):
+                    promised.setdefault(action.key.job_id, action.finish_time)
+            return decision
+
+    policy = Watched(lease_s=1200, spot_lease_s=300, resume_s=LAUNCH_S, profile_s=0, **knobs)
+    return run_rounds(jobs, SimCluster.uniform({"all": nodes}, 8), policy, rules), promised
+
+
+ROUNDS = SimRules(costs=Costs(launch_s=LAUNCH_S), round_s=300.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(jobs=workloads())
+def test_every_promise_is_kept_in_rounds_and_with_costs(jobs):
+    result, promised = run(jobs, ROUNDS)
+    late = {
+        row: result.end_s[row - 1] + jobs.origin - due
+        for row, due in promised.items()
+        if not result.end_s[row - 1] + jobs.origin <= due
+    }
+    assert not late
+    assert np.isfinite(result.end_s).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(jobs=workloads(8))
+def test_every_promise_is_kept_where_it_decides_at_every_event(jobs):
+    result, promised = run(jobs, SimRules())
+    for row, due in promised.items():
+        assert result.end_s[row - 1] + jobs.origin <= due
+
+
+def test_a_day_of_many_jobs_keeps_what_is_promised_and_promises_most_that_is_asked_for():
+    chance = np.random.default_rng(5)
+    count = 160
+    submit = np.sort(chance.uniform(0, 24 * HOUR, count))
+    duration = chance.lognormal(8.0, 1.2, count).clip(120, 12 * HOUR)
+    asks = chance.uniform(size=count) < 0.66
+    due = submit + duration * chance.uniform(1.3, 2.0, count) + 600
+    jobs = sim_jobs(
+        submit,
+        duration,
+        num_gpus=chance.choice([1, 2, 4, 8, 16], count, p=[0.5, 0.2, 0.1, 0.15, 0.05]),
+        deadline_s=np.where(asks, due, np.nan),
+        predicted_duration_s=duration,
+    )
+    result, promised = run(jobs, ROUNDS, nodes=4)
+    assert all(result.end_s[row - 1] + jobs.origin <= due for row, due in promised.items())
+    assert len(promised) > 0.8 * asks.sum()
+    again, _ = run(jobs, ROUNDS, nodes=4)
+    assert (again.end_s == result.end_s).all()
