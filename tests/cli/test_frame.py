@@ -149,7 +149,7 @@ def test_completion_knows_the_commands_without_loading_them(gsched, environment)
     assert "complete -o nosort -F _gsched_completion gsched" in script.stdout
     words = {"COMP_WORDS": "gsched d", "COMP_CWORD": "1", "_GSCHED_COMPLETE": "bash_complete"}
     done = gsched(environ=words)
-    assert done.stdout.split() == ["plain,daemon", "plain,db", "plain,doctor"]
+    assert done.stdout.split() == ["plain,daemon", "plain,db", "plain,deadlines", "plain,doctor"]
     words = {"COMP_WORDS": "gsched db ", "COMP_CWORD": "2", "_GSCHED_COMPLETE": "bash_complete"}
     assert "plain,ingest" in gsched(environ=words).stdout.split()
 

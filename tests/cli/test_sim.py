@@ -414,6 +414,50 @@ def test_the_history_of_the_last_days(sim, database):
                   ).returncode == 65  # fmt: skip
 
 
+CHRONUS_JOBS = """\
+job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,\
+expect_value_list,best_effort,job_type
+0,v,1,1,9,m,100,1,250,10,0,strict
+1,v,1,1,9,m,100,1,250,10,0,strict
+2,v,1,1,9,m,100,1,250,10,0,strict
+3,v,1,1,9,m,10,1,1,1,1,best_effort
+"""
+"""Minutes: of three jobs that are to end within 250, a GPU can do two."""
+
+
+def test_deadlines_are_promised_and_refused_in_a_simulation(sim, tmp_path):
+    (tmp_path / "trace.csv").write_text(CHRONUS_JOBS)
+    predictions = tmp_path / "told.csv"
+    times = "".join(f"{job},{600 if job == 3 else 6000}\n" for job in range(4))
+    predictions.write_text(f"job,predicted_duration_s\n{times}")
+    done = sim(
+        *("compare", "-P", "edf", "-P", "chronus:resume_s=30:profile_s=0", "-f", "chronus"),
+        *("--nodes", "1x1", "--launch", "30", "--round", "5m", "--json"),
+        *("--predictions", predictions, tmp_path / "trace.csv"),
+    )
+    assert done.returncode == 0, done.stderr
+    edf, chronus = (p["runs"][0]["deadlines"] for p in json.loads(done.stdout)["policies"])
+    assert (chronus["jobs"], chronus["missed"]) == (3, 1)
+    assert (chronus["admitted"], chronus["admitted_missed"]) == (2, 0)
+    assert (chronus["refused"], chronus["refused_missed"]) == (1, 1)
+    assert (edf["missed"], edf["admitted"], edf["refused"]) == (1, None, None)
+
+
+def test_a_policy_that_plans_is_told_predictions_and_the_report_says_so(sim, tmp_path):
+    """By those that ended before it: without time limits it could plan nothing else."""
+    (tmp_path / "trace.csv").write_text(CHRONUS_JOBS + "4,v,1,700,9,m,100,1,250,10,0,strict\n")
+    words = ("run", "-f", "chronus", "-P", "chronus:resume_s=30:profile_s=0", "trace.csv")
+    done = sim(*words, "--nodes", "1x1", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    answered = document["policies"][0]["runs"][0]["deadlines"]
+    assert (answered["jobs"], answered["admitted"]) == (4, 1)
+    assert any(note.startswith("Predictions: rolling estimate") for note in document["notes"])
+    text = " ".join(sim(*words, "--nodes", "1x1").stdout.split())
+    assert "plans by predicted run times where there are some" in text
+    assert "ends by it all the same has not missed it" in text
+
+
 def test_interrupted_before_anything_is_finished(environment, trace, tmp_path):
     """SIGINT while the trace is read: nothing is printed on stdout, nothing is left behind."""
     words = ("sim", "compare", "-P", "fifo,sjf", "-f", "philly", "-", "--per-job", "jobs.csv")

@@ -125,7 +125,8 @@ def test_the_loss_of_nodes_is_told_and_planned_around(trial: Trial) -> None:
     loss = trial.loss
     assert loss.before["state"] == "on-target"
     assert loss.lost["state"] == "at-risk"
-    assert loss.lost["probability"] < loss.before["probability"]
+    assert not loss.lost.get("plan")
+    assert loss.again["plan"]
     assert loss.lost["promised"] == loss.again["promised"] == loss.before["promised"]
     assert loss.outcome.ended.state == "COMPLETED"
     starts = trial.site.starts("struck")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.site import Site, fresh_site
 
-from gsched.errors import EXIT_REFUSED
+from gsched.errors import EXIT_REFUSED, EXIT_TRY_AGAIN
 from gsched.model.job import Wants
 from gsched.slurm import wire
 from gsched.testbed.background import Background
@@ -97,7 +97,7 @@ def _source(site: Site, job: int) -> str:
 
 
 def runs_of(said: str) -> list[int]:
-    (line,) = [line for line in said.splitlines() if "profile runs" in line]
+    (line,) = [line for line in said.splitlines() if line.startswith("gsched: profile runs ")]
     return [int(word.strip(":,")) for word in line.split() if word.strip(":,").isdecimal()]
 
 
@@ -123,6 +123,19 @@ def test_a_profile_run_wins_the_deadline_that_its_speed_can_keep(
     assert f"gs-profile-{run}.out" in left
     assert not list((site.bed.spec.root / "work").glob("gsched-checkpoints/profile-*"))
     site.slurm("scancel", str(job))
+
+
+def test_who_waits_for_less_time_than_its_runs_take_is_told_so(
+    site: Site, daemon: Background
+) -> None:
+    deadline = asked(site)[1]
+    code, job, said = submit(site, "--gs-profile=60", deadline, "--gs-wait=5")
+    assert code == EXIT_TRY_AGAIN, said
+    assert "no answer within 5 s: its profile runs are not over yet" in said
+    assert "target" not in entry(site, job)
+    why = site.ok("why", str(job))
+    assert "profile runs" in why, why
+    site.slurm("scancel", str(job), *map(str, runs_of(said)))
 
 
 def test_a_job_on_three_nodes_is_profiled_on_one_and_on_two(site: Site, daemon: Background) -> None:

@@ -5,6 +5,7 @@ though the daemon is killed in between.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -111,6 +112,9 @@ class Desk:
         with History.open(f"sqlite:///{self.site.state}/history.db") as history:
             return len(history.targets().untold(self.site.bed.spec.cluster, 0, ["late"]))
 
+    def log(self) -> str:
+        return (self.site.bed.spec.root / "daemon.log").read_text(errors="replace")
+
     def metrics(self) -> str:
         return self.textfile.read_text() if self.textfile.exists() else ""
 
@@ -186,12 +190,15 @@ def test_a_daemon_that_is_killed_once_it_has_promised_keeps_the_promise(desk: De
         wait_for(lambda: not killed.is_running(), "the daemon to be killed", 120)
     (promised,) = desk.records(job)
     assert promised.state is TargetState.STANDING
+    with sqlite3.connect(desk.site.state / "history.db") as database:
+        database.execute("DELETE FROM policy_memory")  # nor does it remember anything
     with desk.daemon():
         wait_for(lambda: "target" in desk.entry(job), "the promise to be told", 60)
         told = desk.entry(job)["target"]["promised"]
         assert promised.promise is not None
         assert told["finish_time"] == promised.promise.finish_time
         assert told["time"] == promised.promise.time
+        assert "1 promised deadlines were not remembered" in desk.log()
         desk.let_end(job)
         over = desk.wait_for_outcome(job)
     assert over.state is TargetState.KEPT

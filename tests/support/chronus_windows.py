@@ -53,7 +53,9 @@ WINDOWS = {
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Of one run of the peer, by job id. `is_refused`: its admission put it behind."""
+    """Of one run of the peer. `refused`: its admission put them behind (priority 1) or gave them up
+    (−1).
+    """
 
     jobs: int
     targets: int
@@ -105,7 +107,7 @@ def answer(name: str) -> Answer:
     late = np.array(
         [jct_ > float(row["gt_expect_time"]) for jct_, row in zip(jct, rows, strict=True)]
     )
-    refused = is_target & np.array([float(row["queue_priority"]) == 1.0 for row in rows])
+    refused = is_target & np.array([row["queue_priority"] != "0" for row in rows])
     others = jct[~is_target]
     return Answer(
         jobs=len(rows),

@@ -188,11 +188,12 @@ class DeadlineSite(LeaseSite):
             self.counted["slurmctld started"] += 1
             self.bed.start_slurmctld()
 
-    def kill_daemon(self) -> None:
-        """SIGKILL, and nobody starts it again yet."""
+    def restart_daemon(self) -> None:
+        """SIGKILL, and a new one."""
         assert self.runner is not None
         self.runner.signal(signal.SIGKILL)
         self.runner.process.wait()
+        self.tend()
 
     def node_of(self, name: str) -> str:
         """The node that a running job has."""
@@ -201,11 +202,18 @@ class DeadlineSite(LeaseSite):
 
     def kill_node(self, node: str) -> None:
         """SIGKILL to all that runs on it; Slurm is told that it is down, and requeues its jobs."""
-        for process in find(self.bed.spec.root):
-            is_daemon = process.program == "slurmd" and node in process.argv
-            if is_daemon or environ_of(process.pid).get("SLURMD_NODENAME") == node:
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
+        everybody = find(self.bed.spec.root)
+        here = {p.pid for p in everybody if environ_of(p.pid).get("SLURMD_NODENAME") == node}
+        steps = {p.parent for p in everybody if p.pid in here}
+        daemons = [
+            p.pid
+            for p in everybody
+            if (p.program == "slurmd" and node in p.argv)
+            or (p.program == "slurmstepd" and p.pid in steps)
+        ]
+        for pid in [*daemons, *here]:  # first those that would tell of the others' end
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.slurm("scontrol", "update", f"nodename={node}", "state=down", "reason=trial")
 
     # -- what gsched says -----------------------------------------------------------------------

@@ -108,6 +108,7 @@ OVERRUN = "overrun", 60.0
 STRUCK = "struck", 40.0
 OVERRUN_TOLD_S, OVERRUN_AHEAD_S = 25.0, 75.0
 STRUCK_AHEAD_S = 120.0
+UNLIKELY = 0.1
 
 
 def extras() -> list[Wish]:
@@ -144,8 +145,7 @@ def with_targets(site: DeadlineSite, wishes: Sequence[Wish]) -> Course:
     arrive(site, [*wishes, named["overrun"]])
     names = [*(wish.name for wish in wishes), "overrun", "offered"]
     course = Course(impossible, refusal, {"before": promised(site, names)})
-    site.kill_daemon()
-    site.tend()
+    site.restart_daemon()
     wait_for_rounds(site)
     course.promised["daemon killed"] = promised(site, names)
     site.bed.restart_slurmctld()
@@ -177,18 +177,22 @@ def lose_nodes(site: DeadlineSite) -> Loss:
     site.slurm("scontrol", "update", f"nodename={others}", "state=drain", "reason=trial")
     site.kill_node(mine)
 
-    def is_lost() -> bool:
-        return "at-risk" in site.warnings("struck")
+    site.restart_daemon()  # one that goes on looks at the nodes once a minute
 
-    wait_for(is_lost, "the warning", 60.0, 0.2)
-    lost = site.target("struck")
+    def is_lost() -> dict[str, Any]:
+        target = site.target("struck")
+        is_told = "at-risk" in site.warnings("struck")
+        return target if is_told and target.get("probability", 0.0) < UNLIKELY else {}
+
+    lost = wait_for(is_lost, "the warning", 120.0, 0.2)
     site.slurm("scontrol", "update", f"nodename={others}", "state=resume")
+    site.restart_daemon()
 
     def is_planned() -> dict[str, Any]:
         target = site.target("struck")
         return target if target.get("plan") else {}
 
-    again = wait_for(is_planned, "it to be planned anew", 60.0, 0.2)
+    again = wait_for(is_planned, "it to be planned anew", 120.0, 0.2)
     outcomes = site.wait_for_targets("struck", beyond_s=120.0)
     return Loss(before, lost, again, outcomes["struck"])
 

@@ -77,8 +77,8 @@ def queue(
     PROGRESS and ETA stand there where a job that is shown tells how far it is: the share of its
     steps, or their number, and when they should all be done at its pace of the last ten minutes;
     "silent" and since when for one whose steps no longer end. With -P only if asked for. So do
-    DEADLINE, the one that is aimed at, and TARGET: "on target" or "at risk" with
-    the probability that it is met, "late" when its last deadline is over, "refused".
+    DEADLINE, the one that is aimed at, and TARGET: "on target" or "at risk" with the probability
+    that it is met, "late" when its last deadline is over, "refused", "open" before the answer.
 
     --plan shows the jobs with promised deadlines, the nearest first (with -S in that order), when
     they are to hold GPUs, and as a chart: a line a job, # where it is to hold them, | its last
@@ -117,10 +117,10 @@ def queue(
 
     A time_limit_s of null is unlimited, or unknown. no_start is a code why a waiting job has no
     expected start. step to committed_step are a training job's own word, null where it says none;
-    `gsched show` explains them. target_state is on-target, at-risk, late or refused, null for a job
-    without a deadline. deadlines have time and reward (100: the full one), plan has start_time,
-    end_time and num_gpus, free the num_gpus that nobody holds from start_time on; plan_cut later
-    parts of a plan are not told.
+    `gsched show` explains them. target_state is on-target, at-risk, late, refused or open, null for
+    a job without a deadline. deadlines have time and reward (100: the full one), plan has
+    start_time, end_time and num_gpus, free the num_gpus that nobody holds from start_time on;
+    plan_cut later parts of a plan are not told.
     """
     from gsched.app.queue import list_queue
 

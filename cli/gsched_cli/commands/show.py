@@ -79,8 +79,8 @@ def show(job: str, as_json: bool) -> None:
     probability (as they are now), promised (finish_time, probability, time), budget_gpu_s,
     used_gpu_s, num_gpus, plan (start, end and GPUs of each part), plan_cut (later parts that are
     not told), remaining (mean_s, safe_s, quantile, source), risk (code, params), warned (level,
-    time). outcomes have want, outcome (accepted, refused, unused), reason, and of a refused
-    deadline earliest, why (code, params) and alternatives (kind, finish_time, num_gpus,
+    time). outcomes have want, outcome (accepted, open, refused, unused), reason, and of a
+    refused deadline earliest, why (code, params) and alternatives (kind, finish_time, num_gpus,
     probability). lease_end says of a job that was told to save at its lease's end, and ended of it,
     how it did; else it is null.
     """

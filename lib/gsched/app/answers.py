@@ -179,10 +179,7 @@ def _open_reason(job: dict[str, Any]) -> str:
 
 
 def _not_yet(why: str, job: Submitted, wait_s: float) -> TryAgainError:
-    return TryAgainError(
-        f"no answer within {wait_s:g} s: {why}",
-        f"`gsched why {job.job_id}` has it later, while the job waits",
-    )
+    return TryAgainError(f"no answer within {wait_s:g} s: {why}", _later(job))
 
 
 def _no_answer(looks: list[Look], job: Submitted, wait_s: float) -> TryAgainError:

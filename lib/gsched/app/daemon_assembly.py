@@ -69,6 +69,10 @@ class Assembly:
         if ledger is not None:
             self._join(ledger, course, upkeep)
         targets = self._targets()
+        begun = course.runner.seed
+        course.runner.seed = lambda policy, memory, as_of: targets.seed(
+            policy, begun(policy, memory, as_of)
+        )
         parts = self._parts(
             course, upkeep, ledger, targets, lambda: self._facts(loop, course, upkeep, targets)
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gsched.app.target_mail import TargetMail
+from gsched.app.target_recall import recalled
 from gsched.config.settings import Settings
 from gsched.daemon.requests import RequestBook
 from gsched.daemon.target_books import (
@@ -30,6 +31,7 @@ from gsched.daemon.target_document import (
     TargetsTold,
     refusal_document,
     target_document,
+    told_params,
 )
 from gsched.daemon.target_facts import TargetFacts
 from gsched.engine.faults import FaultHook, FaultPoint
@@ -40,6 +42,7 @@ from gsched.model.decision import Admit, Decision, JsonValue, Reason, Refuse
 from gsched.model.job import Capability, JobKey, JobView
 from gsched.model.target_records import OUTCOMES, Risk, TargetRecord, TargetState
 from gsched.model.targets import steps_of
+from gsched.policy.base import Policy
 from gsched.policy.chronus_memory import Book, name_of
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
@@ -106,6 +109,8 @@ class Targets:
         self._lately: Mapping[TargetState, int] = {}
         self._counted_at: int | None = None
         self._refused = 0
+        self._seeded = ""
+        self._unseeded: Mapping[str, JsonValue] | None = None
 
     def after_round(
         self, result: RoundResult, requires: Iterable[Capability], config: SlurmConfig
@@ -120,6 +125,19 @@ class Targets:
         except BaseException:
             self._is_read = False  # what SQL has is read again before it is believed
             raise
+
+    def seed(self, policy: Policy, memory: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        """The policy's memory, with promises that it lacks: once, when it begins to decide.
+
+        Where it could not be kept, the next round asks again. Raises what the database raises.
+        """
+        if self._seeded == policy.name and memory != self._unseeded:
+            self._unseeded = None
+            return memory
+        standing = self._store.standing(self._cluster)
+        found = recalled(policy, memory, standing, self._requests)
+        self._seeded, self._unseeded = policy.name, None if found is memory else memory
+        return found
 
     def facts(self) -> TargetFacts:
         """For metrics."""
@@ -143,14 +161,14 @@ class Targets:
         turns: dict[JobKey, list[Turn]] = {}
         acts = result.info.acting
         if acts:
-            self._decided(result, views, turns, now)
+            self._decided(result, views, turns, now, config.hides("jobs"))
         else:
             self._overdue(views, turns, now)
         self._gone(views, turns, now)
         self._write(turns, now)
         if self._mail is not None:
             self._mail.after_round(self._store, self._cluster, now)
-        self._count(result, now)
+        self._count(result, keeps, now)
         here = {view.key for view in views}
         self._forget(here)
         self.told = self._document(result, config) if acts and keeps else NOTHING_TOLD
@@ -175,6 +193,7 @@ class Targets:
         views: Sequence[JobView],
         turns: dict[JobKey, list[Turn]],
         now: int,
+        private: bool,
     ) -> None:
         """What the policy says of each job that asks, or has asked, for a deadline."""
         said = {a.key: a for a in result.decision.actions if isinstance(a, Admit | Refuse)}
@@ -194,7 +213,7 @@ class Targets:
             if isinstance(action, Admit):
                 turn = admitted(request, action, before, now, warn)
             elif isinstance(action, Refuse):
-                reason = None if before is not None else _why(result.decision, view.key)
+                reason = None if before is not None else _why(result.decision, view.key, private)
                 turn = refused(request, action, reason, before, now)
             elif before is not None and before.state is TargetState.STANDING and kept is not None:
                 kept.unplanned_rounds += 1
@@ -292,12 +311,12 @@ class Targets:
 
     # -- what is told ------------------------------------------------------------------------
 
-    def _count(self, result: RoundResult, now: int) -> None:
+    def _count(self, result: RoundResult, keeps: bool, now: int) -> None:
         way = _way(result.decision.memory)
         if way:
             self._rounds[way] += 1
         is_due = self._counted_at is None or not 0 <= now - self._counted_at < _COUNT_S
-        if is_due and self._kept:
+        if is_due and keeps:
             self._lately = self._store.counts(self._cluster, now - OUTCOMES_S)
             self._counted_at = now
 
@@ -349,16 +368,14 @@ def _log(record: TargetRecord, what: str) -> None:
         log.info("job %s: deadline %s: %s", job, deadline, what)
 
 
-def _why(decision: Decision, key: JobKey) -> Reason | None:
+def _why(decision: Decision, key: JobKey, private: bool) -> Reason | None:
     """Of a refusal. A job that runs has no reason: what the policy remembers tells it."""
     reason = decision.reasons.get(key)
-    if reason is not None and reason.code.startswith(REFUSED):
-        return reason
-    for memory in _memories(decision.memory):
-        refusal = Book.of(memory).refused.get(name_of(key))
-        if refusal is not None and refusal.code:
-            return Reason(refusal.code, refusal.params)
-    return reason
+    if reason is None or not reason.code.startswith(REFUSED):
+        books = map(Book.of, _memories(decision.memory))
+        found = next((b.refused[name_of(key)] for b in books if name_of(key) in b.refused), None)
+        reason = Reason(found.code, found.params) if found is not None and found.code else reason
+    return reason and Reason(reason.code, told_params(reason.params, private))
 
 
 def _memories(memory: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:

@@ -112,9 +112,7 @@ def _document(job: QueuedJob) -> dict[str, Any]:
         "account": job.row.tenant,
         "state": job.row.state_text,
         "num_gpus": job.num_gpus,
-        "deadlines": [
-            {"time": time, "reward": reward} for time, reward in target["deadlines"]
-        ],
+        "deadlines": [{"time": time, "reward": reward} for time, reward in target["deadlines"]],
         "target_state": job.target_state,
         "finish_time": planned_end(target),
         "probability": target.get("probability"),

@@ -182,10 +182,11 @@ def target_lines(live: LiveJob) -> list[WhyLine]:
     target = answer.get("target")
     if target is None:
         found = deadline_outcome(answer.get("outcomes", ()))
-        if found is not None and found["outcome"] == REFUSED:
-            return _refused_lines(found, live.row.num_gpus)
-        is_open = found is not None and found["outcome"] == OPEN
-        return [WhyLine("deadline", f"not answered yet: {found['reason']}")] if is_open else []
+        if found is None or found["outcome"] not in (OPEN, REFUSED):
+            return []
+        if found["outcome"] == OPEN:
+            return [WhyLine("deadline", f"not answered yet: {found['reason']}")]
+        return _refused_lines(found, live.row.num_gpus)
     lines = [WhyLine("deadline", deadlines_words(target, at))]
     lines.append(WhyLine("target", target_words(target, at)))
     if words := risk_words(target):

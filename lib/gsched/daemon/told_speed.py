@@ -27,6 +27,9 @@ SILENT_S = 300.0
 """Without a new step for so long, and for ten steps' time, a job evaluates or hangs: its speed is
 not known."""
 
+LOADS_S = 600.0
+"""For so long a job that begins again goes by what it told in the attempt before."""
+
 _APART_S = 20.0  # sightings that are nearer are one
 _MOST_SIGHTINGS = 32
 _LONG_S = 600.0  # so long a look at a job counts for more than its own word
@@ -68,9 +71,9 @@ class JobWatch:
     def take(self, record: HeartbeatRecord, view: JobView, at: float, now: float) -> Telling | None:
         """What a heartbeat that was read at `at` says of `view` at `now` (epoch); None: nothing."""
         runs = view.state in _RUNS
-        if record.total_steps is None or not _is_of(record, view):
+        if record.total_steps is None or not _is_of(record, view, now):
             return None
-        if not runs:
+        if not runs or record.restart < view.restarts:
             return self._saved(record, now)
         if record.run != self._run or record.restart != self._restart:
             self._begin(record, view)
@@ -89,7 +92,7 @@ class JobWatch:
         return _telling(record, record.step, speed, since)
 
     def _saved(self, record: HeartbeatRecord, now: float) -> Telling | None:
-        """A job that waits goes on from its newest checkpoint, as fast as before."""
+        """A job that waits or loads again goes on from its newest checkpoint, as fast as before."""
         if record.restart != self._restart:  # this host has not seen that attempt
             self._begin(record, None)
         speed = self._last or _told(record)
@@ -200,14 +203,18 @@ def _prediction(
     return Prediction(kind, mean, quantiles, MODEL_ID, MODEL_ID, 0, as_of)
 
 
-def _is_of(record: HeartbeatRecord, view: JobView) -> bool:
-    """Whether a heartbeat is of the attempt that runs or, of a job that waits, of the last one."""
-    if view.state in _RUNS and view.allocation is not None:
-        is_later = record.started_time >= view.allocation.start_time - CLOCK_SKEW_S
-        return is_later and record.restart == view.restarts
-    waits_again = view.state is JobState.PENDING and view.restarts > 0
+def _is_of(record: HeartbeatRecord, view: JobView, now: float) -> bool:
+    """Whether a heartbeat is of the attempt that runs or, of a job that waits or has just begun
+    again, of the last one.
+    """
+    held = view.allocation if view.state in _RUNS else None
+    if held is not None and record.restart == view.restarts:
+        return record.started_time >= held.start_time - CLOCK_SKEW_S
+    waits_or_loads = view.state is JobState.PENDING or (
+        held is not None and now - held.start_time <= LOADS_S
+    )
     is_later = record.started_time >= view.first_submit - CLOCK_SKEW_S
-    return waits_again and is_later and record.restart < view.restarts
+    return waits_or_loads and is_later and record.restart < view.restarts
 
 
 def _is_fresh(record: HeartbeatRecord, now: float) -> bool:

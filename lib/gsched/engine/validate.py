@@ -129,8 +129,12 @@ def _storable(column: NDArray[Any]) -> BoolColumn:
 
 
 def _is_storable(value: object) -> bool:
-    if type(value) is str:  # quickly: most are
+    if type(value) is str:  # quickly: most are of one of these types
         return len(value) <= PARAM_BYTES
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is int and -_LARGE < value < _LARGE:
+        return True
     return _plain({"": value}, PARAM_BYTES) is not None
 
 

@@ -113,8 +113,14 @@ def _ranks(round_: Round, ordered: IntColumn, keys: FloatColumn) -> RankTable:
 
 
 def _with_length(action: Action, round_: Round) -> Action:
-    """A lease of a job that is no target is as long as such leases are."""
-    if not isinstance(action, Grant | Renew) or name_of(action.key) in round_.standing:
+    """Who is no target, or one that has time, gets GPUs for as long as Spot has them.
+
+    So a target whose time has come waits for no more than that.
+    """
+    if not isinstance(action, Grant | Renew):
+        return action
+    one = round_.standing.get(name_of(action.key))
+    if one is not None and round_.is_due(one):
         return action
     return replace(action, length_s=round_.policy.spot_lease_s)
 
@@ -163,7 +169,7 @@ class _Places:
         round_ = self._round
         spans = round_.plans[one.pool].plan.spans[name_of(view.key)]
         starts = spans[0][0] if spans else FOREVER
-        is_due = starts <= round_.now + round_.horizon_s
+        is_due = round_.is_due(one)
         left = one.left
         params: dict[str, JsonValue] = {
             "deadline_time": one.target.due,

@@ -285,10 +285,10 @@ def _as_much_as_can_be(ordered: Sequence[Need], free: Calendar, solve: Solver | 
     told = None if solve is None else solve(ordered, free, False)
     if told is not None and _reward(ordered, told) > _reward(ordered, spans):
         kept = [need for need in ordered if need.name in told]
-        late = [need for need in ordered if need.name not in told]
-        better = _as_told(kept, without_held(late, free), told)
+        others = [need for need in ordered if need.name not in told]
+        better = _as_told(kept, without_held(others, free), told)
         if better is not None:
-            plan = replace(better, way="cp-sat", gap=_gap(ordered, kept))
+            late, plan = others, replace(better, way="cp-sat", gap=_gap(ordered, kept))
     return _with_late(plan, late)
 
 

@@ -42,10 +42,7 @@ _ACTIVE = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED})
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A target as it is now: its row, what it still needs and how it is planned.
-
-    `safe_s` is what it is taken to need, of which the plan holds what its budget allows.
-    """
+    """A target as it is now: its row, what it still needs, and what of it is planned."""
 
     row: int
     target: Target
@@ -270,6 +267,11 @@ class Round:
         """
         names = (GRACE.name, "lead_s", "resume_s")
         return self.policy.spot_lease_s + sum(map(self.policy.seconds, names))
+
+    def is_due(self, one: Standing) -> bool:
+        """Whether a target comes first now."""
+        spans = self.plans[one.pool].plan.spans[name_of(self.state.jobs.keys[one.row])]
+        return bool(spans) and spans[0][0] <= self.now + self.horizon_s
 
     # -- what is known -------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ from gsched.model.job import MAX_DEADLINE, Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import RoundInfo
 from gsched.model.target_records import Promise, Risk, TargetState
+from gsched.policy.chronus_memory import Asked, Book, Refusal, name_of
+from gsched.policy.registry import load
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
@@ -187,6 +189,19 @@ def test_a_refusal_is_told_with_why_and_what_could_be(site):
     assert "target" not in site.told()
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("reason", [None, Reason("chronus.spot", {"remaining_s": 5.0})])
+def test_why_a_job_that_runs_was_refused_is_what_the_policy_remembers(site, several, reason):
+    site.queue(7)
+    asked = Asked(0, (DEADLINE,), (100.0,))
+    refusal = Refusal(asked, NO_ROOM.code, NO_ROOM.params)
+    memory: Any = Book(refused={name_of(site.key(7)): refusal}).document()
+    if several:
+        memory = {"version": 1, "policies": {"fifo": {}, "chronus": memory}}
+    site.round(site.refuse(), reasons={site.key(7): reason} if reason else {}, memory=memory)
+    assert (site.record().why, site.record().params) == (NO_ROOM.code, NO_ROOM.params)
+
+
 def test_the_first_answer_to_a_request_stays_the_answer(site):
     site.queue(7)
     site.round(site.refuse(), reasons={site.key(7): NO_ROOM})
@@ -209,7 +224,7 @@ def test_on_a_private_cluster_nobody_is_told_of_anothers_job(site):
     assert jobs["7"]["outcomes"][0]["why"]["params"] == {"needed_gpu_s": 40.0}
     assert jobs["7"]["reason"]["params"] == {"needed_gpu_s": 40.0}
     assert jobs["8"]["target"]["risk"]["params"] == {"needed_gpu_s": 40.0}
-    assert site.record().params == dict(NO_ROOM.params)  # which its owner may read
+    assert site.record().params == {"needed_gpu_s": 40.0}  # which its owner may read
     site.round(site.refuse(), reasons={site.key(7): NO_ROOM})
     assert site.bulletin.jobs["7"]["reason"]["params"] == dict(NO_ROOM.params)
 
@@ -227,6 +242,8 @@ def test_a_job_that_ends_in_time_has_kept_its_deadline(site):
     assert told.head["outcomes"] == {"kept": 1}
     assert told.head["num_standing"] == 0
     assert site.targets.facts().outcomes == {"kept": 1}
+    site.restart()
+    assert site.round().head["outcomes"] == {"kept": 1}
 
 
 @pytest.mark.parametrize(
@@ -530,6 +547,20 @@ def test_a_promise_follows_its_job_to_an_earlier_first_submit(site):
         site.round()
     assert site.history.targets().latest(CLUSTER, [key]) == {}
     assert len(site.history.targets().asked(CLUSTER)) == 1
+
+
+def test_a_promise_that_the_policy_has_forgotten_is_told_to_it_once(site):
+    policy = load("chronus")
+    site.queue(7)
+    assert site.targets.seed(policy, {}) == {}
+    site.round(site.admit())
+    site.restart()
+    site.queue(7)
+    memory: Any = site.targets.seed(policy, {})
+    assert set(memory["targets"]) == {name_of(site.key(7))}
+    assert site.targets.seed(policy, {}) == memory  # the round to which it was given has failed
+    assert site.targets.seed(policy, memory) is memory
+    assert site.targets.seed(policy, {"version": 1}) == {"version": 1}  # it knows better by now
 
 
 def test_how_plans_were_made_is_counted(site):

@@ -471,6 +471,13 @@ PLANTINGS = [
         lambda site: toml("heartbeat", dir=f'"{site.folder}"')(site),
     ),
     Planting(
+        "deadline-bound",
+        "warn",
+        both(promising(), toml("deadlines", warn_probability="0.97")),
+        "promised with a probability of 0.95: each is at risk",
+        toml("daemon.knobs", quantile="0.98"),
+    ),
+    Planting(
         "mail-command",
         "warn",
         both(promising(), toml("deadlines", mail_admin='"ops"')),

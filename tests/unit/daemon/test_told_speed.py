@@ -154,6 +154,21 @@ def test_a_requeued_job_goes_on_from_its_checkpoint_as_fast_as_before():
     assert take(JobWatch(), told, job(state=JobState.PENDING), START + 5000) is None
 
 
+def test_a_job_that_loads_again_goes_by_what_it_told_before_for_a_while():
+    told = beat(600, 500, committed_step=450, pace_s=1.0, total_steps=1000)
+    again = START + 2000
+    loads = job(restarts=1, start=again)
+    watch = JobWatch()
+    for after_s in (1, 300, 600):
+        telling = take(watch, told, loads, again + after_s)
+        assert telling.predictions[1].mean == 550
+        view_ = replace(loads, predictions=telling.predictions)
+        assert remaining(view_, int(again) + after_s, may_lower=True).mean_s == pytest.approx(550)
+    assert take(watch, told, loads, again + 601) is None
+    foreign = replace(told, started_time=START - 900)  # of a job that had this number before
+    assert take(JobWatch(), foreign, loads, again + 1) is None
+
+
 def test_what_a_restart_has_cost():
     """Ninety seconds to the first new step, and twenty steps of a second once more."""
     watch = JobWatch()

@@ -125,7 +125,7 @@ def told_anew(sqlite_template, tmp_path_factory):
     return canonical(database)
 
 
-@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006"])
+@pytest.mark.parametrize("revision", ["0001", "0002", "0003", "0004", "0005", "0006", "0007"])
 def test_a_database_of_an_earlier_schema_says_the_same_as_one_told_anew(
     empty_database_url, revision, told_anew, monkeypatch
 ):

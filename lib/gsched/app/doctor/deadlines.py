@@ -48,7 +48,28 @@ def check_settings(walk: Walk) -> Iterator[Finding]:
             "no [heartbeat] dir: nobody sees before its end that a job is slower than was thought",
             "set dir in [heartbeat] to a folder that the nodes and this host share",
         )
+    yield from _bound(walk)
     yield from _command(settings.deadlines)
+
+
+def _bound(walk: Walk) -> Iterator[Finding]:
+    """A bound of warnings above what promises begin with warns of each of them."""
+    from gsched.policy.registry import describe
+
+    told = walk.settings.deadlines.warn_probability
+    given = walk.settings.daemon.knobs
+    for policy in _policies(walk):
+        for spec in describe(policy).knobs:
+            quantile = given.get(spec.name, spec.default)
+            if spec.name == "quantile" and told > quantile:
+                yield Finding(
+                    "warn",
+                    "deadline-bound",
+                    "deadlines.warn_probability",
+                    f"it is {told:g}, and deadlines are promised with a probability of "
+                    f"{quantile:g}: each is at risk from its beginning",
+                    f"set warn_probability below {quantile:g}, or raise quantile in [daemon.knobs]",
+                )
 
 
 def _command(told: DeadlineSettings) -> Iterator[Finding]:
@@ -106,14 +127,19 @@ def check_names(walk: Walk) -> Iterator[Finding]:
 
 
 def keeps_deadlines(walk: Walk) -> bool:
-    """Whether a policy in use does. One that cannot be loaded is another check's finding."""
+    """Whether a policy in use does."""
+    return bool(_policies(walk))
+
+
+def _policies(walk: Walk) -> list[str]:
+    """Those in use that do. One that cannot be loaded is another check's finding."""
     from gsched.policy.registry import describe
 
-    daemon = walk.settings.daemon
+    daemon, found = walk.settings.daemon, []
     for name in dict.fromkeys([daemon.policy, *daemon.policy_scope.values()]):
         try:
             if Capability.ADMIT in describe(name).requires:
-                return True
+                found.append(name)
         except ConfigError:
             continue
-    return False
+    return found

@@ -222,7 +222,8 @@ _SHARED_NOTES = (
 
 
 def _needs_prediction(policy: Policy) -> bool:
-    return policy.needs_prediction and Capability.ORACLE not in policy.requires
+    by_remainder = policy.reads_progress  # of which a predicted duration is one source
+    return (policy.needs_prediction or by_remainder) and Capability.ORACLE not in policy.requires
 
 
 def _backfills(policy: Policy) -> bool:

@@ -9,6 +9,7 @@ from itertools import islice
 from gsched.app.sim.gpu_types import type_words
 from gsched.app.sim.report import SimReport
 from gsched.explain.words import count, moment, percent, short_time
+from gsched.model.job import Capability
 from gsched.policy.order_form import Discipline, Misfit
 from gsched.resampling import CONFIDENCE, MIN_DAYS, RESAMPLES
 from gsched.sim.intervals import MIN_RUNS
@@ -176,6 +177,11 @@ def _policies(report: SimReport) -> Iterator[str]:
             if told.is_oracle
             else "orders by predicted run times"
             if told.policy.needs_prediction
+            else "plans by predicted run times where there are some"
+            if told.policy.reads_progress
+            else "",
+            "who is refused a deadline and ends by it all the same has not missed it"
+            if Capability.ADMIT in told.policy.requires
             else "",
             "" if report.rules.scheduler is Scheduler.SLURM else _discipline(told.discipline),
             f"knobs: {knobs}" if knobs else "",
