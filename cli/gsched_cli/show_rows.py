@@ -115,7 +115,7 @@ def _target_rows(target: Mapping[str, Any], at: int) -> Iterator[Row]:
     yield "deadline", words.deadlines_words(target, at)
     yield "target", words.target_words(target, at)
     for name, told in (
-        ("risk", words.risk_words(target)),
+        ("risk", words.risk_words(target, at)),
         ("plan", words.plan_words(target, at)),
         ("estimate", words.estimate_words(target)),
         ("was promised", words.promise_words(target, at)),

@@ -59,6 +59,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def daemon(site: Site) -> Iterator[Background]:
     with site.daemon("--act") as running:
+        wait_for((site.state / "status.json").exists, "the first round", timeout_s=120)
         yield running
 
 
@@ -92,6 +93,17 @@ def entry(site: Site, job: int) -> dict[str, Any]:
     return status["jobs"].get(str(job), {})
 
 
+def cancel(site: Site, *jobs: int) -> None:
+    """And wait until they have cleaned up behind themselves."""
+    site.slurm("scancel", *map(str, jobs))
+    wait_until_gone(site, *jobs)
+
+
+def wait_until_gone(site: Site, *jobs: int) -> None:
+    words = ("squeue", "-h", "-j", ",".join(map(str, jobs)))
+    wait_for(lambda: not site.slurm(*words).strip(), "the jobs to be gone", timeout_s=180)
+
+
 def _source(site: Site, job: int) -> str:
     return str(entry(site, job).get("target", {}).get("remaining", {}).get("source", ""))
 
@@ -104,7 +116,7 @@ def runs_of(said: str) -> list[int]:
 def test_without_a_profile_its_time_limit_speaks_for_it(site: Site, daemon: Background) -> None:
     code, job, said = submit(site, *asked(site))
     assert code == EXIT_REFUSED, said
-    site.slurm("scancel", str(job))
+    cancel(site, job)
 
 
 def test_a_profile_run_wins_the_deadline_that_its_speed_can_keep(
@@ -122,7 +134,7 @@ def test_a_profile_run_wins_the_deadline_that_its_speed_can_keep(
     left = [path.name for path in (site.bed.spec.root / "work").iterdir()]
     assert f"gs-profile-{run}.out" in left
     assert not list((site.bed.spec.root / "work").glob("gsched-checkpoints/profile-*"))
-    site.slurm("scancel", str(job))
+    cancel(site, job)
 
 
 def test_who_waits_for_less_time_than_its_runs_take_is_told_so(
@@ -135,7 +147,7 @@ def test_who_waits_for_less_time_than_its_runs_take_is_told_so(
     assert "target" not in entry(site, job)
     why = site.ok("why", str(job))
     assert "profile runs" in why, why
-    site.slurm("scancel", str(job), *map(str, runs_of(said)))
+    cancel(site, job, *runs_of(said))
 
 
 def test_a_job_on_three_nodes_is_profiled_on_one_and_on_two(site: Site, daemon: Background) -> None:
@@ -149,7 +161,8 @@ def test_a_job_on_three_nodes_is_profiled_on_one_and_on_two(site: Site, daemon: 
     }  # fmt: skip
     least_s = STEPS * (0.05 + 0.03 * 1.58)  # log2(3)
     assert entry(site, job)["target"]["budget_gpu_s"] >= NODES * least_s
-    site.slurm("scancel", str(job))
+    # a cancelled job of several nodes cannot remove what its template has brought to them
+    wait_until_gone(site, one, two, job)
 
 
 def test_a_forged_heartbeat_wins_no_promise(site: Site, daemon: Background) -> None:
@@ -169,4 +182,4 @@ def test_a_forged_heartbeat_wins_no_promise(site: Site, daemon: Background) -> N
 
     wait_for(lambda: "refused" in answers(), "the answer", timeout_s=90)
     assert "target" not in entry(site, job)
-    site.slurm("scancel", str(job))
+    cancel(site, job)

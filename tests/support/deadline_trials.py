@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from gsched.testbed.wait import wait_for
-from support.deadline_site import START_S, TENANTS, DeadlineSite, Handed, Outcome, Wish
+from support.deadline_site import START_S, STEP_S, TENANTS, DeadlineSite, Handed, Outcome, Wish
+from support.lease_site import CHECKPOINTS_EVERY_S
 
 KNOBS = {
     "lease_s": 16, "grace_s": 15, "resume_s": 15, "lead_s": 15, "relative_error": 0.15,
@@ -109,6 +110,7 @@ STRUCK = "struck", 40.0
 OVERRUN_TOLD_S, OVERRUN_AHEAD_S = 25.0, 75.0
 STRUCK_AHEAD_S = 120.0
 UNLIKELY = 0.1
+SAVED_STEPS = round(1.3 * CHECKPOINTS_EVERY_S / STEP_S)
 
 
 def extras() -> list[Wish]:
@@ -171,7 +173,7 @@ def lose_nodes(site: DeadlineSite) -> Loss:
     """A target trains; its node goes down, and all others drain. Later they are there again."""
     named = {wish.name: wish for wish in extras()}
     site.hand_in(replace(named["struck"], deadline_s=STRUCK_AHEAD_S))
-    wait_for(lambda: bool(site.steps("struck")), "the target to train", 180.0, 0.2)
+    wait_for(lambda: len(site.steps("struck")) >= SAVED_STEPS, "a checkpoint", 180.0, 0.2)
     before, mine = site.target("struck"), site.node_of("struck")
     others = ",".join(node for node in site.bed.spec.node_names if node != mine)
     site.slurm("scontrol", "update", f"nodename={others}", "state=drain", "reason=trial")

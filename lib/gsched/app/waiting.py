@@ -189,7 +189,7 @@ def target_lines(live: LiveJob) -> list[WhyLine]:
         return _refused_lines(found, live.row.num_gpus)
     lines = [WhyLine("deadline", deadlines_words(target, at))]
     lines.append(WhyLine("target", target_words(target, at)))
-    if words := risk_words(target):
+    if words := risk_words(target, at):
         lines.append(WhyLine("risk", words))
     lines.append(WhyLine("plan", plan_words(target, at)))
     if words := estimate_words(target):

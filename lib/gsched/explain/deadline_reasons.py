@@ -165,12 +165,5 @@ _WORDS: dict[str, Callable[[Params], str]] = {
     "chronus.after-targets": lambda p: (
         f"cannot give way, and targets need its GPUs from {_minute(p, 'free_until_time')} on"
     ),
-    "chronus.risk-nodes": lambda p: f"{_gpus(p, 'lost_gpus')} that it was promised are lost",
-    "chronus.risk-overrun": lambda p: (
-        f"it has used {_gpu_time(p, 'used_gpu_s')} of the {_gpu_time(p, 'budget_gpu_s')} that were "
-        "promised: from now on it gets what others leave"
-    ),
-    "chronus.risk-slow": lambda p: f"it is slower than was expected: {span(p, 'remaining_s')} left",
-    "chronus.risk-held": lambda _: "it is held, waits for another job, or gsched leaves it alone",
 }
 """Every code of chronus but refusals."""

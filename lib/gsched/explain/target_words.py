@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsched.explain.deadline_reasons import (
-    deadline_reason,
     gpu_time_words,
     refusal_reason,
     source_words,
@@ -30,7 +29,6 @@ MOST_PARTS = 4
 """So many parts of a plan are told in one line."""
 
 _STATES = {ON_TARGET: "on target", AT_RISK: "at risk", LATE: "late"}
-_RISK = "chronus.risk-"
 _MINUTE_S = 60
 _CERTAINTY = 0.9
 
@@ -115,12 +113,25 @@ def estimate_words(target: Mapping[str, Any]) -> str:
     return f"{short_time(mean_s)} left, {short_time(safe_s)} with {certainty} certainty {source}"
 
 
-def risk_words(target: Mapping[str, Any]) -> str:
-    """Why a promise is in danger; "" where it is not, and where nobody has told why."""
-    risk = target.get("risk")
-    if not risk or not str(risk.get("code")).startswith(_RISK):
+def risk_words(target: Mapping[str, Any], at: float) -> str:
+    """Why a promise is in danger, as far as that can be seen; "" where it is not."""
+    if target.get("state") == ON_TARGET:
         return ""
-    return deadline_reason(str(risk["code"]), risk.get("params") or {}) or ""
+    end, last = planned_end(target), target["deadlines"][-1][0]
+    if end is None:
+        return "no GPUs can be held for it: nodes are lost, or others' promises need them"
+    found = [f"its plan ends after its last deadline, {clock(last, at)}"] if end > last else []
+    safe_s, budget = amount(target.get("remaining") or {}, "safe_s"), target.get("budget_gpu_s")
+    if safe_s is not None and budget:
+        still = safe_s * target.get("num_gpus", 0)
+        needs = still + target.get("used_gpu_s", 0.0)
+        if needs > budget:
+            found.append(
+                f"it may still need {gpu_time_words(still)}, more than is left of the "
+                f"{gpu_time_words(budget)} that were promised: beyond that it gets what others "
+                "leave"
+            )
+    return "; ".join(found) or "it may need longer than its plan has for it"
 
 
 def refusal_words(refused: Mapping[str, Any]) -> str:

@@ -175,7 +175,7 @@ class _Places:
             "deadline_time": one.target.due,
             "finish_time": spans[-1][1] if spans else 0,
             "start_time": starts if spans else 0,
-            "remaining_s": one.need.need_s if one.need else 0,
+            "remaining_s": 0.0 if left is None else math.ceil(left.safe_s - 1e-6),
             "remaining_mean_s": 0.0 if left is None else round(left.mean_s, 1),
             "quantile": round_.policy.knob_values["quantile"],
             "source": "" if left is None else left.source,

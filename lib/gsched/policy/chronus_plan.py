@@ -19,6 +19,9 @@ from gsched.policy.chronus_calendar import Calendar, Pieces, Span, joined
 WAYS = ("greedy", "slots", "last-plan", "cp-sat", "overload")
 """How a plan was found, the first one first; ``overload``: not all can be kept."""
 
+NOBODY_ELSE = 2**30
+"""More GPUs than there are."""
+
 REPAIRS = 6
 """So many times whoever found no room is put to the front of the order."""
 
@@ -124,6 +127,23 @@ def with_newcomer(
     if found is None:
         return None
     return _with_late(found, late)
+
+
+def spend_more(plan: Plan, need: Need, more_s: int) -> None:
+    """Give a job that is in `plan` so many seconds more, of what all leave free.
+
+    Before it is due where there is room, else as soon as there is.
+    """
+    spans = plan.spans[need.name]
+    if more_s <= 0 or need.name in plan.late:
+        return
+    room = plan.left.copy()
+    room.take(spans, NOBODY_ELSE)  # it runs only once at a time
+    more = room.latest(need.gpus, more_s, (need.begin, need.due), need.pieces)
+    if more is None:
+        more = room.earliest(need.gpus, more_s, need.begin, need.pieces)
+    plan.left.take(more, need.gpus)
+    plan.spans[need.name] = joined([*spans, *more])
 
 
 def could_fit(needs: Iterable[Need], free: Calendar, due: int) -> bool:

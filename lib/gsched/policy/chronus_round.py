@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gsched.model.cluster import ClusterState
-from gsched.model.decision import Admit, Decision, JsonValue, PlannedRun, Refuse
+from gsched.model.decision import Decision, JsonValue
 from gsched.model.job import MAX_DEADLINE, Capability, JobKey, JobState, JobView
 from gsched.model.targets import Steps, steps_of
 from gsched.policy.chronus_admission import Desk, Newcomer, PoolPlan
+from gsched.policy.chronus_answers import answers
 from gsched.policy.chronus_calendar import FOREVER, Pieces, Span
 from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, name_of
 from gsched.policy.chronus_order import Ordered, in_order
-from gsched.policy.chronus_plan import WAYS, Need, plan_for
+from gsched.policy.chronus_plan import WAYS, Need, plan_for, spend_more
 from gsched.policy.chronus_pools import PoolView, gives_way, held_until, pool_views
 from gsched.policy.chronus_room import Load
 from gsched.policy.chronus_solver import Solver
 from gsched.policy.pools import Pools
-from gsched.policy.preemption import GRACE, REVOKE_LIFE_S
+from gsched.policy.preemption import GRACE
 from gsched.policy.remaining import Remaining, remaining
 from gsched.policy.tenant_use import held_gpus
 
@@ -201,7 +202,11 @@ class Round:
         self.book.way = max(ways, key=WAYS.index, default=WAYS[0])
         self.book.gap = max((p.plan.gap for p in self.plans.values()), default=0.0)
         for name, one in self.standing.items():
-            spans = self.plans[one.pool].plan.spans[name]
+            plan = self.plans[one.pool].plan
+            if one.need is not None and one.left is not None and math.isfinite(one.left.safe_s):
+                more_s = math.ceil(one.left.safe_s - 1e-6) - one.need.need_s
+                spend_more(plan, one.need, more_s)
+            spans = plan.spans[name]
             self.book.targets[name] = replace(one.target, runs=spans)
 
     # -- who asks ------------------------------------------------------------------------------
@@ -269,9 +274,11 @@ class Round:
         return self.policy.spot_lease_s + sum(map(self.policy.seconds, names))
 
     def is_due(self, one: Standing) -> bool:
-        """Whether a target comes first now."""
+        """Whether a target comes first now; one for which there is no room at all does, too: it
+        shall have the first that there is.
+        """
         spans = self.plans[one.pool].plan.spans[name_of(self.state.jobs.keys[one.row])]
-        return bool(spans) and spans[0][0] <= self.now + self.horizon_s
+        return not spans or spans[0][0] <= self.now + self.horizon_s
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -303,56 +310,8 @@ class Round:
         """Ranks, reasons, leases and answers."""
         told: Ordered = in_order(self)
         self.policy.known = self.known
-        actions = (*told.actions, *self._admits(), *self._refuses())
+        actions = (*told.actions, *answers(self))
         return Decision(told.order, actions, told.reasons, self.book.document(), told.wakeup)
-
-    def _base(self, view: JobView, verb: str) -> dict[str, Any]:
-        name = f"{view.key.slurm_id}/{view.attempt}/{self.now}"
-        return {
-            "action_id": f"{self.policy.name}/{verb}/{name}",
-            "key": view.key,
-            "attempt": view.attempt,
-            "after_seq": self.state.seq,
-            "valid_until": self.now + REVOKE_LIFE_S,
-            "undo": None,
-        }
-
-    def _admits(self) -> list[Admit]:
-        found = []
-        for name, one in self.standing.items():
-            view = self.state.jobs.views[one.row]
-            if view.exclusion(Capability.ADMIT) is not None:
-                continue
-            spans = self.plans[one.pool].plan.spans[name]
-            gpus = view.request.gpus.minimum
-            plan = tuple([PlannedRun(start, end, gpus) for start, end in spans])
-            found.append(
-                Admit(
-                    **self._base(view, "admit"),
-                    finish_time=self.finish_time(one),
-                    probability=self.probability(one),
-                    plan=plan,
-                    budget_gpu_s=one.target.budget_gpu_s,
-                    admitted_time=one.target.admitted_time,
-                )
-            )
-        return found
-
-    def _refuses(self) -> list[Refuse]:
-        found = []
-        for row in self.steps:
-            view = self.state.jobs.views[row]
-            refusal = self.refusal(view.key)
-            if refusal is None or view.exclusion(Capability.ADMIT) is not None:
-                continue
-            found.append(
-                Refuse(
-                    **self._base(view, "refuse"),
-                    earliest=refusal.earliest,
-                    alternatives=refusal.alternatives,
-                )
-            )
-        return found
 
     def asks(self, view: JobView) -> bool:
         """Whether a job names a deadline."""

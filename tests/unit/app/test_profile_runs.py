@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from gsched.app.profile_runs import submit_profiles
 from gsched.config.deadlines import DeadlineSettings
 from gsched.config.settings import HeartbeatSettings, JobscriptSettings, Settings
 from gsched.errors import UnavailableError, UsageError
+from gsched.model.user_request import wants_document, wants_of
 from gsched.slurm import wire
 
 NOW = 1_790_000_000
@@ -133,6 +135,11 @@ def test_the_job_names_its_runs_in_the_order_of_their_nodes():
     assert wire.strip(comment) == "--comment=mine"
     assert prepared.profiles is None
     assert len(prepared.argv) == len(prepare(*ASKED, "--comment=mine", "job.sh").argv)
+
+
+def test_they_are_stored_with_the_request():
+    wants = prepare(*ASKED, "job.sh").after_profiles((41, 42)).wants
+    assert wants_of(json.loads(json.dumps(wants_document(wants)))) == wants
 
 
 def sbatch(folder, text):

@@ -179,13 +179,12 @@ def test_a_waiting_target_is_explained(settings: Settings, slurm: StandInSlurm) 
 
 def test_a_running_target_at_risk_says_why(settings: Settings, slurm: StandInSlurm) -> None:
     slurm.rows = (row(9, state=JobState.RUNNING, state_text="RUNNING", start_time=2000),)
-    risk = {"code": "chronus.risk-nodes", "params": {"lost_gpus": 2}}
-    entry = accepted(now(), state="at-risk", probability=0.4, risk=risk,
-                     warned={"level": "at-risk", "time": 5})  # fmt: skip
+    warned = {"level": "at-risk", "time": 5}
+    entry = accepted(now(), state="at-risk", probability=0.4, warned=warned)
     publish(settings, entry | {"rank": {"queue": "gpu", "position": 1, "of": 1}})
     told = lines(settings)
     assert told["target"].startswith("at risk with probability 0.40")
-    assert told["risk"] == "2 GPUs that it was promised are lost"
+    assert told["risk"] == "it may need longer than its plan has for it"
     shown = dict(fact_rows(show_job(settings, "9")))
     assert shown["target risk"] == told["risk"]
     assert shown["target warned"] == "at-risk at 1970-01-01T00:00:05+00:00"
@@ -289,7 +288,7 @@ def test_a_document_that_somebody_else_has_written_breaks_nothing(settings: Sett
     at = now()
     odd = accepted(at, plan=[[at + 0.5, at + 9.25, 1.5], [at + 90, at, 0]], plan_cut=2.5,
                    remaining={"safe_s": 5, "quantile": "x", "source": 7}, state="at-risk",
-                   risk={"code": "chronus.risk-nodes", "params": {"lost_gpus": []}})  # fmt: skip
+                   risk={"code": "chronus.target", "params": {"lost_gpus": []}})  # fmt: skip
     found = calendar(settings, {"1": odd}, row(1))
     assert [job.slurm_id for job in found.targets] == ["1"]
     json.dumps(found.document())

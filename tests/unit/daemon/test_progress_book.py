@@ -326,6 +326,8 @@ def test_what_a_job_tells_itself_goes_before_its_profile(tmp_path):
     again = replace(unseen(), restarts=1, attempt=T0 + 900)
     rate, left, awaits = predicted(Book(tmp_path), again)
     assert (rate, left, awaits) == (1.0, 600, False)
+    found = Book(tmp_path).fill(again).jobs.view(again.key)
+    assert {p.source for p in found.predictions} == {"heartbeat"}  # what it did is not in a profile
 
 
 def test_nothing_is_asked_of_the_owner_of_another_job(tmp_path):

@@ -24,7 +24,7 @@ def read(job, **head):
 def test_what_the_daemon_writes_is_read():
     assert read({"duration_s": DURATION, "request": REQUEST}) == ["7"]
     wants = {"none": True, "deadline": 2000, "soft_deadlines": [[2000, 1.5]], "phases": ["eval"],
-             "shareable": True, "checkpoint": True, "number": 3}  # fmt: skip
+             "shareable": True, "checkpoint": True, "number": 3, "profiles": [41]}  # fmt: skip
     assert read({"request": REQUEST | {"wants": wants}}) == ["7"]
 
 
@@ -53,7 +53,7 @@ def test_a_mean_that_is_no_time_makes_the_answer_none(value):
         *({**REQUEST, "wants": wants} for wants in (
             None, [], {"deadline": "soon"}, {"deadline": [1]}, {"soft_deadlines": 5},
             {"soft_deadlines": [5]}, {"soft_deadlines": [[1, "x"]]}, {"phases": "eval"},
-            {"phases": [5]}, {"none": "x"}, {"number": {}},
+            {"phases": [5]}, {"none": "x"}, {"number": {}}, {"profiles": 4}, {"profiles": ["4"]},
         )),
         *({**REQUEST, key: {}} for key in ("token", "first_seen", "unknown")),
     ],

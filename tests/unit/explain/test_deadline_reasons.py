@@ -165,12 +165,6 @@ def test_a_refusal_says_why(code: str, params: dict[str, Any], words: str) -> No
             {"profile_s": 300},
             "nothing is known of it: runs first, for 5:00, to be measured",
         ),
-        (
-            "risk-overrun",
-            {"budget_gpu_s": 7200.0, "used_gpu_s": 8000.0},
-            "it has used 2.2 GPU-h of the 2.0 GPU-h that were promised: from now on it gets what "
-            "others leave",
-        ),
     ],
 )  # fmt: skip
 def test_a_place_in_the_order_says_why(code: str, params: dict[str, Any], words: str) -> None:

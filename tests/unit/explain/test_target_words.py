@@ -120,11 +120,38 @@ def test_how_long_it_should_still_run_and_how_that_is_known() -> None:
     assert words.estimate_words(TARGET) == ""
 
 
-def test_a_risk_is_told_only_where_its_reason_is_one() -> None:
-    lost = {"code": "chronus.risk-nodes", "params": {"lost_gpus": 8}}
-    assert words.risk_words({"risk": lost}) == "8 GPUs that it was promised are lost"
-    assert words.risk_words({"risk": {"code": "chronus.target", "params": {}}}) == ""
-    assert words.risk_words(TARGET) == ""
+RISKY = TARGET | {"state": "at-risk"}
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({}, "it may need longer than its plan has for it"),
+        (
+            {"plan": [], "finish_time": 2**33},
+            "no GPUs can be held for it: nodes are lost, or others' promises need them",
+        ),
+        (
+            {"plan": [[AT, AT + 24 * HOUR, 4]]},
+            "its plan ends after its last deadline, Tue 09:00",
+        ),
+        ({"remaining": {"safe_s": 4 * HOUR}}, "it may need longer than its plan has for it"),
+        (
+            {"remaining": {"safe_s": 3 * HOUR}, "used_gpu_s": 5.0 * HOUR},
+            "it may still need 12.0 GPU-h, more than is left of the 16.0 GPU-h that were promised: "
+            "beyond that it gets what others leave",
+        ),
+    ],
+)
+def test_a_risk_is_told_as_far_as_it_can_be_seen(told: dict[str, Any], text: str) -> None:
+    assert words.risk_words(RISKY | told, AT) == text
+    assert words.risk_words(TARGET | told, AT) == ""
+
+
+def test_several_risks_are_told_together() -> None:
+    both = {"plan": [[AT, AT + 24 * HOUR, 4]], "remaining": {"safe_s": 5 * HOUR}}
+    found = words.risk_words(TARGET | both | {"state": "late"}, AT)
+    assert found.startswith("its plan ends after its last deadline, Tue 09:00; it may still need 2")
 
 
 REFUSED = {

@@ -14,6 +14,7 @@ from gsched.engine.validate import MEMORY_BYTES
 from gsched.model.cluster import NodeView, ReservationView
 from gsched.model.decision import Admit, Grant, Refuse, Revoke
 from gsched.model.job import (
+    MAX_DEADLINE,
     Allocation,
     Capability,
     Exclusion,
@@ -283,6 +284,7 @@ def test_no_word_of_a_job_takes_more_than_it_was_promised():
     assert sum(run.end_time - run.start_time for run in plan) == 900
     assert plan[-1].end_time <= NOW + 2000
     assert of(later, Admit)[1].probability < 0.5
+    assert of(later, Admit)[1].finish_time > NOW + 9000  # behind the other one, as far as it says
 
 
 def test_what_a_job_says_gives_back_what_it_does_not_need():
@@ -413,6 +415,11 @@ def test_a_pool_without_a_usable_node_keeps_its_promises_for_better_times():
     promises = of(lost, Admit)
     assert set(promises) == {0, 1}
     assert all(a.probability < 0.5 and not a.plan for a in promises.values())
+    assert {a.finish_time for a in promises.values()} == {MAX_DEADLINE}
+    short = policy.decide(
+        replace(cluster([*jobs, waits(7, run_s=5)]), nodes=down), stored(decision), NOW + 10
+    )
+    assert positions(short) == [0, 1, 7]
     back = of(decide(policy, jobs, stored(lost), now=NOW + 20), Admit)
     assert all(a.probability > 0.9 for a in back.values())
     newcomer = asks(5, 9000)
@@ -523,7 +530,7 @@ def test_jobs_of_which_nothing_is_known_run_first_for_a_while_in_a_part_of_the_p
 
 
 def test_leases_of_targets_and_of_others_have_their_own_lengths():
-    decision = decide(chronus(spot_lease_s=30), [asks(1, 1050), waits(2)])
+    decision = decide(chronus(spot_lease_s=30), [asks(1, 1020), waits(2)])
     lengths = {k: a.length_s for k, a in of(decision, Grant).items()}
     assert lengths == {1: LEASE_S, 2: 30}
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gsched.policy.chronus_calendar import Calendar, Pieces
-from gsched.policy.chronus_plan import Need, could_fit, plan_for, with_newcomer
+from gsched.policy.chronus_plan import Need, could_fit, plan_for, spend_more, with_newcomer
 from gsched.policy.chronus_slots import Slots, by_slots
 from gsched.policy.chronus_solver import Solver
 
@@ -192,13 +192,21 @@ def test_a_job_that_cannot_be_stopped_runs_on_to_its_end():
 
 
 def test_the_last_plan_stands_where_no_other_is_found():
-    # Too hard for the orders that are tried: two of three GPUs, three of two, and so on.
     free = Calendar(T, GPUS)
-    jobs = [need(1, gpus=3, units=2, due=4), need(2, gpus=4, units=2, due=4)]
-    last = plan_for(jobs, free)
-    assert not last.late
-    again = [replace(one, last=last.spans[one.name]) for one in jobs]
-    assert plan_for(again, free).spans == last.spans
+    free.take([(T + 20, T + 30)], GPUS)
+    # New pieces would have to be longer than the room on either side; these are there already.
+    last = ((T, T + 20), (T + 40, T + 50))
+    one = need(1, gpus=4, units=3, due=5, pieces=Pieces(least_s=30))
+    assert plan_for([one], free).late == {"j1"}
+    plan = plan_for([replace(one, last=last)], free)
+    assert (plan.way, plan.late, plan.spans["j1"]) == ("last-plan", frozenset(), last)
+
+
+def test_a_last_plan_that_takes_more_than_there_is_now_does_not_stand():
+    jobs = [need(k, gpus=4, units=3, due=3, last=((T, T + 30),)) for k in (1, 2)]
+    plan = plan_for(jobs, Calendar(T, GPUS))
+    assert plan.way == "overload"
+    assert len(plan.late) == 1
 
 
 def test_who_is_late_gets_what_is_left_as_early_as_can_be():
@@ -209,6 +217,19 @@ def test_who_is_late_gets_what_is_left_as_early_as_can_be():
     assert plan.way == "overload"
     assert plan.spans["j2"] == ((T + 30, T + 60),)
     assert plan.gap > 0
+
+
+def test_what_is_beyond_a_budget_comes_of_what_all_leave_and_at_no_two_places_at_once():
+    free = Calendar(T, GPUS)
+    jobs = [need(1, gpus=2, units=2, due=5), need(2, gpus=4, units=2, due=3)]
+    plan = plan_for(jobs, free)
+    assert plan.spans == {"j1": ((T + 30, T + 50),), "j2": ((T + 10, T + 30),)}
+    spend_more(plan, jobs[0], UNIT)
+    assert plan.spans["j1"] == ((T, T + 10), (T + 30, T + 50))
+    spend_more(plan, jobs[0], UNIT)  # there is no more before it is due
+    assert plan.spans["j1"] == ((T, T + 10), (T + 30, T + 60))
+    assert plan.spans["j2"] == ((T + 10, T + 30),)
+    assert [plan.left.least(T + k, T + k + 10) for k in range(0, 70, 10)] == [2, 0, 0, 2, 2, 2, 4]
 
 
 def test_nobody_is_put_out_for_a_newcomer_that_counts_more():

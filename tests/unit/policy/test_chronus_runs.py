@@ -19,8 +19,12 @@ from gsched.sim.rules import Costs, SimRules
 
 HOUR = 3600.0
 LAUNCH_S = 30.0
-LONG_S = 2400.0
-"""Of shorter jobs the margin before the deadline is less than a round."""
+ROUND_S = 300.0
+MARGIN_S = ROUND_S + 2 * LAUNCH_S
+"""A job that should begin has to wait for the next round; to begin takes time, too."""
+
+LONG_S = 2700.0
+"""Of shorter jobs a tenth of the time until the deadline is less than the margin."""
 
 
 @st.composite
@@ -65,11 +69,13 @@ def run(jobs, rules, nodes=1, **knobs):
                     promised.setdefault(action.key.job_id, action.finish_time)
             return decision
 
-    policy = Watched(lease_s=1200, spot_lease_s=300, resume_s=LAUNCH_S, profile_s=0, **knobs)
+    policy = Watched(
+        lease_s=1200, spot_lease_s=300, resume_s=LAUNCH_S, profile_s=0, margin_s=MARGIN_S, **knobs
+    )
     return run_rounds(jobs, SimCluster.uniform({"all": nodes}, 8), policy, rules), promised
 
 
-ROUNDS = SimRules(costs=Costs(launch_s=LAUNCH_S), round_s=300.0)
+ROUNDS = SimRules(costs=Costs(launch_s=LAUNCH_S), round_s=ROUND_S)
 
 
 @settings(max_examples=12, deadline=None)
