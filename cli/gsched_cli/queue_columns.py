@@ -11,6 +11,7 @@ from gsched.explain.target_words import (
     AT_RISK,
     LATE,
     chance_words,
+    end_clock,
     plan_words,
     planned_end,
     state_words,
@@ -158,7 +159,7 @@ def _target_style(job: QueuedJob) -> str | None:
 
 def _planned_end_cell(job: QueuedJob) -> str:
     end = _planned_end(job)
-    return "-" if end is None else soon(end, job.at)
+    return "-" if end is None else end_clock(end, job.at)
 
 
 def _plan_value(job: QueuedJob) -> str | None:

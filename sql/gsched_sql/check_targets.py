@@ -40,6 +40,7 @@ def _rules() -> Iterator[tuple[Any, ColumnElement[bool]]]:
     stands = t.state == TargetState.STANDING.value
     yield t.job_id, t.state.not_in(_STATES) | t.risk.not_in(_RISKS) | t.warned.not_in(_RISKS)
     yield t.job_id, or_(t.num_gpus < 0, t.budget_gpu_s < 0, never & stands, *half)
+    yield t.job_id, or_(t.used_gpu_s < 0, t.used_attempt_gpu_s < 0, t.restarts < 0)
     yield t.job_id, or_(t.probability < 0, t.probability > 1)
     yield t.job_id, t.end_time.is_not(None) & t.state.not_in(_OUTCOMES)
     yield r.start_time, (r.end_time <= r.start_time) | (r.num_gpus < 1)

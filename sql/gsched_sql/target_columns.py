@@ -8,14 +8,14 @@ from typing import Any
 
 from gsched.model.decision import Alternative, PlannedRun
 from gsched.model.merge import part_of
-from gsched.model.target_records import Promise, Risk, TargetRecord, TargetState
+from gsched.model.target_records import Promise, PromiseUse, Risk, TargetRecord, TargetState
 from gsched.model.targets import Steps
 from gsched_sql.attempt_rows import job_key
 
 
 def columns_of(record: TargetRecord, user_id: int) -> dict[str, Any]:
     """The columns of a record but its row and its cluster."""
-    key, promise = record.key, record.promise
+    key, promise, used = record.key, record.promise, record.used
     part = part_of(key.job_id, key.array_task, key.het_offset)
     return {
         "job_id": part.job_id,
@@ -32,6 +32,10 @@ def columns_of(record: TargetRecord, user_id: int) -> dict[str, Any]:
         "promised_finish_time": None if promise is None else promise.finish_time,
         "promised_probability": None if promise is None else promise.probability,
         "budget_gpu_s": None if promise is None else promise.budget_gpu_s,
+        "restarts": None if promise is None else promise.restarts,
+        "used_gpu_s": None if used is None else used.gpu_s,
+        "used_attempt": None if used is None else used.attempt,
+        "used_attempt_gpu_s": None if used is None else used.attempt_gpu_s,
         "finish_time": record.finish_time,
         "probability": record.probability,
         "risk": record.risk.value,
@@ -42,6 +46,7 @@ def columns_of(record: TargetRecord, user_id: int) -> dict[str, Any]:
         "reward": record.reward,
         "warned": record.warned.value,
         "warned_time": record.warned_time,
+        "gone_time": record.gone_time,
     }
 
 
@@ -78,6 +83,8 @@ def record_of(cluster: str, row: Any, runs: Iterable[Any]) -> TargetRecord:
         reward=row.reward,
         warned=Risk(row.warned),
         warned_time=row.warned_time,
+        used=_used(row),
+        gone_time=row.gone_time,
     )
 
 
@@ -89,4 +96,11 @@ def _promise(row: Any) -> Promise | None:
         row.promised_finish_time,
         row.promised_probability,
         row.budget_gpu_s or 0.0,
+        row.restarts or 0,
     )
+
+
+def _used(row: Any) -> PromiseUse | None:
+    if row.used_gpu_s is None:
+        return None
+    return PromiseUse(row.used_gpu_s, row.used_attempt or 0, row.used_attempt_gpu_s or 0.0)

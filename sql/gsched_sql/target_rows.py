@@ -63,7 +63,10 @@ class SqlTargets:
             known = _rows_of(conn, number, [record.key for record, _ in changed])
             rows = _upsert(conn, number, user_ids, [record for record, _ in changed], known)
             _replace_runs(conn, {rows[_name(record)]: record for record, _ in changed})
-            _add_events(conn, {rows[_name(record)]: events for record, events in changed})
+            befell: dict[int, list[TargetEvent]] = {}
+            for record, events in changed:
+                befell.setdefault(rows[_name(record)], []).extend(events)
+            _add_events(conn, befell)
 
     def latest(self, cluster: str, keys: Sequence[JobKey]) -> dict[JobKey, TargetRecord]:
         """Of each of these jobs that has asked for a deadline the last request, with its plan."""

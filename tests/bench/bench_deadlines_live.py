@@ -9,7 +9,8 @@ and gsched daemon run --act. `without`: the same daemon, and nobody says a deadl
 of best effort does by itself. On the second also: a deadline that is impossible, and the time that
 is offered in its place; a training that overruns what the site knows of it; SIGKILL to the daemon
 and a new start of slurmctld while promises stand; and in the end the loss of half of the GPUs.
-Leases last two hand-overs, so that all of it takes minutes. About six minutes a seed.
+Leases last two hand-overs, so that all of it takes minutes. About six minutes a seed; other
+seeds' figures are kept.
 """
 
 from __future__ import annotations
@@ -173,12 +174,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    known: dict[str, Any] = {"what": WHAT, "knobs": KNOBS, "commit": commit(), "seeds": {}}
+    before = json.loads(options.out.read_text()) if options.out.exists() else {}
+    known: dict[str, Any] = {"what": WHAT, "knobs": KNOBS, "seeds": before.get("seeds", {})}
     for seed in options.seeds:
         began, load = time.time(), os.getloadavg()[1]
         with ThreadPoolExecutor(len(ARMS)) as side_by_side:
             running = {name: side_by_side.submit(run, seed) for name, run in ARMS.items()}
             found = {name: each.result() for name, each in running.items()}
+        found["commit"] = commit()
         found["took s"] = round(time.time() - began)
         found["load of the machine before and after"] = [load, os.getloadavg()[1]]
         known["seeds"][str(seed)] = found

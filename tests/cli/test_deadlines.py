@@ -16,6 +16,7 @@ from gsched.app import past_targets
 from gsched.config.deadlines import DeadlineSettings
 from gsched.config.loader import load
 from gsched.config.settings import Settings
+from gsched.errors import PermissionDeniedError
 from gsched.explain.deadline_reasons import REFUSED, refusal_codes
 from gsched.model.decision import Alternative
 from gsched.model.job import JobKey
@@ -163,6 +164,18 @@ def test_without_a_database_it_says_so(gsched, stand_in):
     answer = gsched("deadlines")
     assert answer.returncode == 78
     assert answer.stdout == ""
+
+
+def test_who_may_not_read_the_history_is_told_what_they_can_do(monkeypatch, tmp_path):
+    def refuse(settings):
+        raise PermissionDeniedError("history.db belongs to root", "run as root")
+
+    monkeypatch.setattr(past_targets, "open_history", refuse)
+    with pytest.raises(PermissionDeniedError) as caught:
+        past_targets.past_targets(Settings(state_dir=tmp_path), T0, T0 + 1000)
+    assert (caught.value.message, caught.value.exit_code) == ("history.db belongs to root", 77)
+    assert "`gsched queue --plan`" in caught.value.hint
+    assert "`gsched why JOB`" in caught.value.hint
 
 
 def test_every_column_has_a_cell_and_a_plain_value_for_every_state():

@@ -46,6 +46,11 @@ exits 3 ask --gs-deadline now+5minutes --time=60 --gres=gpu:8 --gs-else cancel >
 contains "is cancelled" "$said"
 third=$(cat answer)
 
+# each task of an array has its own answer: nothing is submitted that is to wait for one of all
+exits 2 ask --gs-deadline now+6hours --array=1-2 >answer
+contains "is answered for each task" "$said"
+equal 0 "$(wc -c <answer)"
+
 # a job that is held is answered once it is released
 held=$(gsched submit --parsable --hold --gs-deadline now+6hours --time=30 --gres=gpu:1 --output=/dev/null --wrap true)
 is_open() { gsched why "$held" | grep -q '^  deadline .*not answered yet: it is not eligible yet'; }
@@ -88,6 +93,8 @@ equal refused "$(state_of "$refused")"
 exits 0 gsched cancel "$target"
 withdrawn() { [ "$(state_of "$target")" = withdrawn ]; }
 eventually withdrawn
+gsched why "$target" >answer
+contains "was not over yet: it is CANCELLED" "$(grep '^  deadline ' answer)"
 gone_from_plan() { ! gsched queue --plan -P -h -o jobid | grep -q "^$target$"; }
 eventually gone_from_plan
 equal 5 "$(gsched deadlines --json | field counts asked)"

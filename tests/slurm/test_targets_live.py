@@ -145,6 +145,21 @@ def test_a_deadline_is_promised_planned_and_kept(desk: Desk) -> None:
     assert desk.events(job) == ["standing", "kept"]
 
 
+@pytest.mark.parametrize("throttle", ["", "%1"])
+def test_each_task_of_an_array_has_its_own_promise_to_the_end(desk: Desk, throttle: str) -> None:
+    """The last one bears the number of the array, and may wait in its record until it starts."""
+    with desk.daemon():
+        words = ("submit", "--parsable", "--gs-deadline", "now+30minutes", "-J", "short")
+        argv = (*words, f"--array=1-2{throttle}", "--gres=gpu:1", "--mem=50", "-o", "/dev/null")
+        job = int(desk.site.ok(*argv, "--wrap", "sleep 8", user="games").strip())
+
+        def outcomes() -> dict[str, str]:
+            return {record.key.slurm_id: record.state.value for record in desk.records(job)}
+
+        both = {f"{job}_1": "kept", f"{job}_2": "kept"}
+        wait_for(lambda: outcomes() == both, "both tasks to be judged", 150)
+
+
 def test_what_cannot_be_kept_is_refused_with_why_and_when(desk: Desk) -> None:
     with desk.daemon():
         code, job, said = desk.submit("long", "now+2minutes")

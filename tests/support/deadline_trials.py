@@ -105,7 +105,7 @@ def missing_steps(site: DeadlineSite) -> list[str]:
 
 IMPOSSIBLE = "impossible", 30.0
 OFFERED = "offered", 30.0
-OVERRUN = "overrun", 60.0
+OVERRUN = "overrun", 80.0
 STRUCK = "struck", 40.0
 OVERRUN_TOLD_S, OVERRUN_AHEAD_S = 25.0, 75.0
 STRUCK_AHEAD_S = 120.0

@@ -56,8 +56,10 @@ def deadlines(
     PROBABILITY are those of the answer; WHY is why a deadline was refused. REWARD is what the end
     was worth: 100 for the first deadline, less for a later soft one, 1 after the last.
 
-    It is read from the history database. Without one, `gsched queue --plan` and `gsched why` show
-    the promises that stand. See gsched-deadlines(7).
+    It is read from the history database, which is the administrator's: who may not read it ends
+    with 77. Everybody has `gsched queue --plan` and `gsched why`, which show the promises that
+    stand; of a job that has ended `gsched why` says whether its deadline was met, while Slurm knows
+    the job. See gsched-deadlines(7).
 
     \b
     Example:

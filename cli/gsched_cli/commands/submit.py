@@ -79,11 +79,11 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     gsched tells its daemon what you ask for by a short token, gs1{…}, behind the job's comment;
     your own --comment is kept. With --gs-wait N, gsched waits for the daemon's answer after sbatch
     has ended and prints it on stderr; Ctrl-C, SIGTERM and SIGHUP then end the waiting, not the job.
-    It does not go with --wait. A daemon that restarts, is busy or has not seen the job yet is asked
-    again until N seconds are over. Only where there is no place to ask at all (no
-    daemon.query_address, and no status file that tells of users' jobs) gsched gives up after 3
-    seconds. --gs-else cancel cancels the job then, after squeue has shown that it is still yours
-    and the one that was submitted.
+    It does not go with --wait, nor with an array that has a deadline. A daemon that restarts, is
+    busy or has not seen the job yet is asked again until N seconds are over. Only where there is no
+    place to ask at all (no daemon.query_address, and no status file that tells of users' jobs)
+    gsched gives up after 3 seconds. --gs-else cancel cancels the job then, after squeue has shown
+    that it is still yours and the one that was submitted.
 
     The answer to --gs-deadline or --gs-soft-deadline is a promise with its probability and its
     plan, where the site's policy keeps deadlines; or it is refused: why, the earliest end that
@@ -114,7 +114,9 @@ def submit(ctx: click.Context, /, **_: object) -> int:
     as it is, or of a job on more than two nodes once on one node and once on two, from which the
     speed on all of them is reckoned. The job's deadline is answered when these runs are over. They
     keep no checkpoints, write to gs-profile-JOB.out and need --gs-checkpoint or --gs-runtime, and
-    a script that tells its steps (gsched-checkpointing(7)). Where there is a history it is believed
+    a script that tells its steps (gsched-checkpointing(7)). All else that the script does they do:
+    files that it writes or removes by itself, outside the folder for checkpoints, are the real
+    ones, and where there are two runs both write them. Where there is a history it is believed
     before a profile.
 
     Exit codes: sbatch's own; 2 for a wrong --gs- option, before anything is submitted; after
@@ -182,6 +184,7 @@ def _run_profiled(submission: Submission, runs: ProfileRuns) -> int:
     try:
         job = submission.after_profiles(ids)
         say(f"profile runs {', '.join(map(str, ids))}: the answer comes when they are over")
+        say("they run the whole script: what it writes beside gsched's checkpoints is written")
         if job.piped is not None:
             offer_again(*job.piped)
         if job.wait_s is None and not job.suggests:

@@ -184,9 +184,7 @@ class Assembly:
             mail,
         )
 
-    def _facts(
-        self, loop: DaemonLoop, course: Course, upkeep: Upkeep, targets: Targets
-    ) -> Facts:
+    def _facts(self, loop: DaemonLoop, course: Course, upkeep: Upkeep, targets: Targets) -> Facts:
         return facts_of(
             loop,
             upkeep,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gsched.app.target_mail import TargetMail
+from gsched.app.target_memory import promise_use, way_of, why_refused
 from gsched.app.target_recall import recalled
 from gsched.config.settings import Settings
 from gsched.daemon.requests import RequestBook
@@ -31,19 +32,17 @@ from gsched.daemon.target_document import (
     TargetsTold,
     refusal_document,
     target_document,
-    told_params,
 )
 from gsched.daemon.target_facts import TargetFacts
 from gsched.engine.faults import FaultHook, FaultPoint
 from gsched.engine.ports import Clock
 from gsched.engine.round import RoundResult
 from gsched.explain.words import moment
-from gsched.model.decision import Admit, Decision, JsonValue, Reason, Refuse
+from gsched.model.decision import Admit, JsonValue, Refuse
 from gsched.model.job import Capability, JobKey, JobView
 from gsched.model.target_records import OUTCOMES, Risk, TargetRecord, TargetState
 from gsched.model.targets import steps_of
 from gsched.policy.base import Policy
-from gsched.policy.chronus_memory import Book, name_of
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
 
@@ -63,9 +62,6 @@ BLIP_ROUNDS = 3
 
 _COUNT_S = 600
 
-REFUSED = "chronus.refused"
-"""So the codes of refusals begin."""
-
 
 @dataclass(slots=True)
 class _Kept:
@@ -75,7 +71,6 @@ class _Kept:
     written: TargetRecord | None = None
     written_at: int = 0
     unplanned_rounds: int = 0
-    gone_since: int | None = None
 
 
 class Targets:
@@ -199,8 +194,9 @@ class Targets:
         said = {a.key: a for a in result.decision.actions if isinstance(a, Admit | Refuse)}
         warn = self._settings().deadlines.warn_probability
         for view in views:
-            request, kept = self._request(view), self._kept.get(view.key)
+            kept = self._kept.get(view.key)
             before = None if kept is None else kept.record
+            request = self._request(view, before, now)
             if before is not None and (request is None or request.asked_time != before.asked_time):
                 if before.state is TargetState.STANDING:
                     turns.setdefault(view.key, []).append(replaced(before, now))
@@ -211,9 +207,12 @@ class Targets:
                 continue
             action = said.get(view.key)
             if isinstance(action, Admit):
-                turn = admitted(request, action, before, now, warn)
+                used = promise_use(result.decision.memory, view.key)
+                turn = admitted(request, action, before, now, warn, used)
             elif isinstance(action, Refuse):
-                reason = None if before is not None else _why(result.decision, view.key, private)
+                reason = (
+                    None if before is not None else why_refused(result.decision, view.key, private)
+                )
                 turn = refused(request, action, reason, before, now)
             elif before is not None and before.state is TargetState.STANDING and kept is not None:
                 kept.unplanned_rounds += 1
@@ -235,18 +234,25 @@ class Targets:
             if now > kept.record.deadline and kept.record.risk is not Risk.LATE:
                 turns[view.key] = [unplanned(kept.record, now)]
 
-    def _request(self, view: JobView) -> Request | None:
+    def _request(self, view: JobView, before: TargetRecord | None, now: int) -> Request | None:
+        """A job that has ended, and is queued again, asks anew: what has come of it stays so."""
         steps = steps_of(view.wants)
         asked = None if steps is None else self._requests.of(view.key)
         if steps is None or asked is None:
             return None
-        return Request(view, steps, asked.first_seen)
+        asked_time = asked.first_seen
+        if before is not None and before.asked_time >= asked_time:
+            is_over = before.state in OUTCOMES
+            asked_time = max(now, before.asked_time + 1) if is_over else before.asked_time
+        return Request(view, steps, asked_time)
 
     def _gone(self, views: Sequence[JobView], turns: dict[JobKey, list[Turn]], now: int) -> None:
         """What has become of promises whose jobs have left the queue."""
         here = {view.key for view in views}
-        for key in here & self._kept.keys():
-            self._kept[key].gone_since = None
+        for key in here & self._kept.keys() - turns.keys():
+            record = self._kept[key].record
+            if record.gone_time is not None:
+                turns[key] = [Turn(replace(record, gone_time=None))]
         gone = {
             key: kept
             for key, kept in self._kept.items()
@@ -265,8 +271,10 @@ class Targets:
             if key in how:
                 turns[key] = [ended(kept.record, *how[key], now)]
             elif key in self._kept:
-                kept.gone_since = now if kept.gone_since is None else kept.gone_since
-                if now - kept.gone_since >= LOST_S:
+                since = kept.record.gone_time
+                if since is None:
+                    turns[key] = [Turn(replace(kept.record, gone_time=now))]
+                elif now - since >= LOST_S:
                     turns[key] = [lost(kept.record, now)]
 
     def _write(self, turns: Mapping[JobKey, Sequence[Turn]], now: int) -> None:
@@ -312,7 +320,7 @@ class Targets:
     # -- what is told ------------------------------------------------------------------------
 
     def _count(self, result: RoundResult, keeps: bool, now: int) -> None:
-        way = _way(result.decision.memory)
+        way = way_of(result.decision.memory)
         if way:
             self._rounds[way] += 1
         is_due = self._counted_at is None or not 0 <= now - self._counted_at < _COUNT_S
@@ -335,7 +343,7 @@ class Targets:
             "warn_probability": self._settings().deadlines.warn_probability,
             "outcomes": {state.value: number for state, number in self._lately.items()},
         }
-        if way := _way(result.decision.memory):
+        if way := way_of(result.decision.memory):
             head["solver"] = {"way": way}
         reasons = result.decision.reasons
         return TargetsTold(
@@ -355,7 +363,9 @@ def _is_due(kept: _Kept | None, record: TargetRecord, now: int) -> bool:
         return True
     if before == record:
         return False
-    return before.risk is not record.risk or not 0 <= now - kept.written_at < WRITTEN_S
+    if (before.risk, before.gone_time) != (record.risk, record.gone_time):
+        return True
+    return not 0 <= now - kept.written_at < WRITTEN_S
 
 
 def _log(record: TargetRecord, what: str) -> None:
@@ -366,30 +376,3 @@ def _log(record: TargetRecord, what: str) -> None:
         log.warning("job %s: deadline %s is %s (end %s%s)", job, deadline, what, planned, chance)
     else:
         log.info("job %s: deadline %s: %s", job, deadline, what)
-
-
-def _why(decision: Decision, key: JobKey, private: bool) -> Reason | None:
-    """Of a refusal. A job that runs has no reason: what the policy remembers tells it."""
-    reason = decision.reasons.get(key)
-    if reason is None or not reason.code.startswith(REFUSED):
-        books = map(Book.of, _memories(decision.memory))
-        found = next((b.refused[name_of(key)] for b in books if name_of(key) in b.refused), None)
-        reason = Reason(found.code, found.params) if found is not None and found.code else reason
-    return reason and Reason(reason.code, told_params(reason.params, private))
-
-
-def _memories(memory: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
-    """Of the policy in use, and where there are several of each of them."""
-    several = memory.get("policies")
-    own = several.values() if isinstance(several, dict) else ()
-    return [memory, *(kept for kept in own if isinstance(kept, dict))]
-
-
-def _way(memory: Mapping[str, JsonValue]) -> str:
-    """How the policy has made its plans in this round, "" where it does not say."""
-    for kept in _memories(memory):
-        last = kept.get("last")
-        way = last.get("way") if isinstance(last, dict) else None
-        if isinstance(way, str) and way:
-            return way[:32]
-    return ""

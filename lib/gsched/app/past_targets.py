@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gsched.app.wiring import cluster_of, open_history
 from gsched.config.settings import Settings
+from gsched.errors import PermissionDeniedError
 from gsched.explain.target_words import refusal_words
 from gsched.model.target_records import TargetRecord, TargetState
+
+if TYPE_CHECKING:
+    from gsched_sql import History
+
+_OWN = (
+    "an administrator can read it; of your own jobs `gsched queue --plan` shows what is promised, "
+    "and `gsched why JOB` what came of it, while Slurm knows the job"
+)
 
 MOST = 20_000
 """Requests of a time that are looked at, the newest ones."""
@@ -58,14 +67,23 @@ def past_targets(
 ) -> PastTargets:
     """What was asked for in [since, until), of one user or all whom the caller may see.
 
-    Raises ConfigError where there is no history database.
+    Raises ConfigError where there is no history database, PermissionDeniedError for who may not
+    read it.
     """
-    with open_history(settings) as history:
+    with _history(settings) as history:
         cluster = cluster_of(settings, history)
         found = history.targets().asked(
             cluster, since=since, until=until, user=user, limit=MOST + 1
         )
     return PastTargets(cluster, since, until, found[:MOST], len(found) <= MOST)
+
+
+def _history(settings: Settings) -> History:
+    """The database; who may not read it is told what they can do instead."""
+    try:
+        return open_history(settings)
+    except PermissionDeniedError as error:
+        raise PermissionDeniedError(error.message, _OWN) from None
 
 
 def target_document(record: TargetRecord) -> dict[str, Any]:

@@ -205,7 +205,8 @@ def _answer(row: QueueRow, answers: dict[str, Any]) -> dict[str, Any]:
 
     Of a job that does not wait its lease and its deadline alone: all else was about its waiting.
     """
-    answer = answers.get(row.slurm_id)
+    # the last task of an array has its own name already while it waits in the array's record
+    answer = answers.get(row.slurm_id if row.task is None else f"{row.job_id}_{row.task}")
     if not isinstance(answer, dict) or answer.get("submit_time") != row.submit_time:
         return {}
     if row.state is not JobState.PENDING:

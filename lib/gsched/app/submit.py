@@ -218,6 +218,7 @@ def _suggestion(options: SubmitOptions, line: _Line) -> tuple[bool, list[str]]:
         return False, []
     if options.wait_s is not None:
         _check_waiting(line.words, line.sections[0], line.environ)
+        _check_one_answer(options.wants, line)
     no_use = options.suggests and _why_no_waiting(line.words, line.sections[0], line.environ)
     if no_use:
         return False, [f"--gs-suggest is void: {no_use[0]}"]
@@ -319,6 +320,16 @@ def _check_waiting(
     """Refuse ``--gs-wait`` where its answer would come too late or for no known job."""
     if no_use := _why_no_waiting(words, script, environ):
         raise UsageError(f"--gs-wait cannot be had: {no_use[0]}", no_use[1])
+
+
+def _check_one_answer(wants: Wants, line: _Line) -> None:
+    """Refuse ``--gs-wait`` where no one answer is that of the whole submission."""
+    if line.is_array and (wants.deadline is not None or wants.soft_deadlines):
+        raise UsageError(
+            "--gs-wait cannot be had: the deadline of an array is answered for each task, "
+            "once Slurm has split it off",
+            "leave it out: `gsched queue` and `gsched why JOB_TASK` have the answers",
+        )
 
 
 def _why_no_waiting(

@@ -8,9 +8,10 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from gsched.config.deadlines import ADDRESS
 from gsched.config.settings import Settings
 from gsched.daemon.child_process import hand_text
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
@@ -34,7 +35,6 @@ MOST_WAITING = 1000
 SENT, FAILED = "sent", "failed"
 
 _LEVELS = (Risk.AT_RISK.value, Risk.LATE.value, Risk.ON_TARGET.value, TargetState.MISSED.value)
-_RECIPIENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+@-]{0,253}")
 _JOB = re.compile(r"[0-9]+(?:[_+][0-9]+)?")
 _WORDS = {
     Risk.AT_RISK.value: "is at risk",
@@ -47,17 +47,21 @@ Hand = Callable[[list[str], str, float], str]
 """Hands a text to a command within so many seconds; what went wrong, or ''."""
 
 
+_Name = tuple[str, int, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class _Letter:
-    """One warning to all who get it."""
+    """One warning to all who have not got it yet; whom it is for first, and his copy `is_told`."""
 
     record: TargetRecord
     event: TargetEvent
     argvs: tuple[tuple[str, ...], ...]
     text: str
+    is_told: bool = False
 
     @property
-    def name(self) -> tuple[str, int, int, str]:
+    def name(self) -> _Name:
         """What tells it from others."""
         key = self.record.key
         return (key.slurm_id, key.epoch, self.event.at, self.event.what)
@@ -82,10 +86,13 @@ class TargetMail:
         self._settings = settings
         self._on_point = on_point
         self._hand = hand
-        self._tries: Counter[tuple[str, int, int, str]] = Counter()
+        self._tries: Counter[_Name] = Counter()
         self._waiting: queue.Queue[_Letter] = queue.Queue(MOST_WAITING)
-        self._done: queue.SimpleQueue[tuple[_Letter, str]] = queue.SimpleQueue()
-        self._under_way: set[tuple[str, int, int, str]] = set()
+        self._done: queue.SimpleQueue[tuple[_Letter, dict[tuple[str, ...], str]]]
+        self._done = queue.SimpleQueue()
+        self._under_way: set[_Name] = set()
+        self._again: dict[_Name, _Letter] = {}
+        self._unmarked: list[_Letter] = []
         self._thread: threading.Thread | None = None
         self._problem = ""
 
@@ -94,54 +101,85 @@ class TargetMail:
 
         With no command nobody gets mail, and a command that is named later does not tell old news.
         """
+        self._take_back(now)
         self._mark(store, now)
         if not self._waiting.empty():
             self._start()
         told = self._settings().deadlines
-        if not told.mail_command or not (self.is_due or self._tries):
+        if told.mail_command:
+            self._hand_over(store, cluster, now)
+
+    def _hand_over(self, store: SqlTargets, cluster: str, now: int) -> None:
+        """What was not taken, and what is new."""
+        for name, rest in list(self._again.items()):
+            if not self._post(rest):
+                return
+            del self._again[name]
+        if not self.is_due:
             return
-        self.is_due = False
         for record, event in store.untold(cluster, now - OLD_S, _LEVELS):
             if event.what == TargetState.MISSED.value and record.warned is Risk.LATE:
                 continue  # that it is late was told
             letter = self._letter(record, event)
-            if letter is None or letter.name in self._under_way:
+            if letter is None or letter.name in self._under_way or self._tries[letter.name]:
                 continue
-            if self._tries[letter.name] >= TRIES:
-                continue
-            try:
-                self._waiting.put_nowait(letter)
-            except queue.Full:
-                self.is_due = True
+            if not self._post(letter):
                 return
-            self._under_way.add(letter.name)
-            self._start()
+        self.is_due = False
 
-    def _mark(self, store: SqlTargets, now: int) -> None:
+    def _post(self, letter: _Letter) -> bool:
+        """Whether there is a place for it."""
+        try:
+            self._waiting.put_nowait(letter)
+        except queue.Full:
+            return False
+        self._under_way.add(letter.name)
+        self._start()
+        return True
+
+    def _take_back(self, now: int) -> None:
+        """Letters that were handed over; those who have not got one are to get it once more."""
         old = now - OLD_S
         self._tries = Counter({name: n for name, n in self._tries.items() if name[2] >= old})
         while not self._done.empty():
-            letter, problem = self._done.get()
-            self._under_way.discard(letter.name)
-            if problem:
-                self.counts[FAILED] += 1
-                self._tries[letter.name] += 1
-                if problem != self._problem:
-                    log.warning("no warning of job %s: %s", letter.record.key.slurm_id, problem)
-                self._problem = problem
-                if self._tries[letter.name] >= TRIES:
-                    log.warning("job %s: warned in vain", letter.record.key.slurm_id)
+            letter, problems = self._done.get()
+            job, first = letter.record.key.slurm_id, letter.argvs[0]
+            is_told = letter.is_told or not problems[first]
+            left = tuple(argv for argv in letter.argvs if problems[argv])
+            rest = replace(letter, argvs=left, is_told=is_told)
+            if is_told and not letter.is_told:
+                self._unmarked.append(rest)
+            else:
+                self._under_way.discard(letter.name)
+            if not left:
+                self._problem = ""
+                self._tries.pop(letter.name, None)
                 continue
-            self.counts[SENT] += 1
-            self._problem = ""
-            self._tries.pop(letter.name, None)
+            self.counts[FAILED] += 1
+            self._tries[letter.name] += 1
+            if problems[left[0]] != self._problem:
+                self._problem = problems[left[0]]
+                log.warning("no warning of job %s: %s", job, self._problem)
+            if letter.event.at >= old and self._tries[letter.name] < TRIES:
+                self._again[letter.name] = rest
+            else:
+                whom = ", except for its user" if is_told else ""
+                log.warning("job %s: warned in vain%s", job, whom)
+
+    def _mark(self, store: SqlTargets, now: int) -> None:
+        """Keep what users were told."""
+        while self._unmarked:
+            letter = self._unmarked[0]
             self._on_point(FaultPoint.TARGETS_MAILED)
             store.told(letter.record, letter.event, now)
+            self.counts[SENT] += 1
+            self._under_way.discard(letter.name)
+            del self._unmarked[0]
 
     def _letter(self, record: TargetRecord, event: TargetEvent) -> _Letter | None:
         """None where nobody can be named in a command."""
         told, job = self._settings().deadlines, record.key.slurm_id
-        whom = [name for name in (record.user, told.mail_admin) if _RECIPIENT.fullmatch(name)]
+        whom = [name for name in (record.user, told.mail_admin) if ADDRESS.fullmatch(name)]
         if not whom or not _JOB.fullmatch(job):
             return None
         argvs = tuple(
@@ -162,8 +200,8 @@ class TargetMail:
                 letter = self._waiting.get(timeout=LIMIT_S)
             except queue.Empty:
                 return
-            problems = [self._hand(list(argv), letter.text, LIMIT_S) for argv in letter.argvs]
-            self._done.put((letter, next(filter(None, problems), "")))
+            problems = {a: self._hand(list(a), letter.text, LIMIT_S) for a in letter.argvs}
+            self._done.put((letter, problems))
 
 
 def _filled(part: str, to: str, job: str, level: str) -> str:

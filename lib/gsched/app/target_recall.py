@@ -67,17 +67,25 @@ def _own(memory: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
 def _target(record: TargetRecord, requests: RequestBook) -> Target | None:
     """The promise as the policy remembers one; None where the job does not ask for it any more."""
     asked, promise = requests.of(record.key), record.promise
-    if asked is None or promise is None or asked.first_seen != record.asked_time:
+    if asked is None or promise is None or asked.first_seen > record.asked_time:
         return None
     if steps_of(asked.wants) != record.steps:
         return None
     times = record.steps.times
     return Target(
-        Asked(asked.wants.number, times, record.steps.rewards),
+        Asked(asked.wants.number, times, record.steps.rewards, record.num_gpus),
         next((time for time in times if time >= promise.finish_time), times[-1]),
         promise.budget_gpu_s,
         promise.time,
         promise.probability,
-        0,
-        Used(0, 0.0, 0.0),
+        promise.restarts,
+        _used(record),
     )
+
+
+def _used(record: TargetRecord) -> Used:
+    """As far as it was written: what is counted from look to look goes on from there."""
+    used = record.used
+    if used is None:
+        return Used(0, 0.0, 0.0)
+    return Used(used.attempt, used.gpu_s - used.attempt_gpu_s, used.attempt_gpu_s)

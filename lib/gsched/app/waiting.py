@@ -18,6 +18,7 @@ from gsched.explain.target_words import (
     alternatives_words,
     deadline_outcome,
     deadlines_words,
+    end_of_target_words,
     estimate_words,
     minute_after,
     plan_words,
@@ -28,6 +29,8 @@ from gsched.explain.target_words import (
 )
 from gsched.explain.words import count
 from gsched.model.job import JobState, finite_limit_s
+from gsched.model.targets import steps_of
+from gsched.slurm import wire
 from gsched.slurm.parse_limits import NodeDemand
 from gsched.slurm.records import QueueRow
 
@@ -197,6 +200,15 @@ def target_lines(live: LiveJob) -> list[WhyLine]:
     if words := promise_words(target, at):
         lines.append(WhyLine("was promised", words))
     return lines
+
+
+def met_lines(live: LiveJob) -> list[WhyLine]:
+    """Whether a job that has ended has met the deadline that its own comment asks for."""
+    row, steps = live.row, steps_of(wire.read(live.text.comment).wants)
+    if steps is None or not row.state.is_terminal or row.end_time is None:
+        return []
+    words = end_of_target_words(steps.times, row.end_time, row.state_text, live.line.at)
+    return [WhyLine("deadline", words)]
 
 
 def _refused_lines(refused: Mapping[str, Any], num_gpus: int) -> list[WhyLine]:

@@ -16,6 +16,7 @@ from gsched.app.waiting import (
     WhyLine,
     ahead_of,
     lease_lines,
+    met_lines,
     next_to_end,
     target_lines,
     waiting_lines,
@@ -158,7 +159,7 @@ def _not_waiting(live: LiveJob) -> list[WhyLine]:
             lines.append(WhyLine("ends", _latest_end_words(row), at=row.end_time))
     if state.is_terminal and row.end_time:
         lines.append(WhyLine("ended", _exit_words(live), at=row.end_time))
-    return lines + target_lines(live) + lease_lines(live)
+    return lines + met_lines(live) + target_lines(live) + lease_lines(live)
 
 
 def _waking(live: LiveJob) -> list[str]:

@@ -24,7 +24,7 @@ MAX_ARGUMENT = 1024
 
 _NAMES = ("deadlines.users", "deadlines.accounts", "deadlines.qos")
 _BRACED = re.compile(r"\{[^{}]*\}|[{}]")
-_ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+@-]{0,253}")
+ADDRESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+@-]{0,253}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def check_deadlines(key: str, value: object) -> None:
         for name in value:
             if not name or not name.isprintable() or name != name.strip() or len(name) > 255:
                 raise ConfigError(f"{name[:80]!r} is no name", "write the name as Slurm has it")
-    if key == "deadlines.mail_admin" and value and not _ADDRESS.fullmatch(str(value)):
+    if key == "deadlines.mail_admin" and value and not ADDRESS.fullmatch(str(value)):
         raise ConfigError(f"{str(value)[:80]!r} is no user and no address")
     if key == "deadlines.mail_command" and isinstance(value, tuple) and value:
         _check_command(value)

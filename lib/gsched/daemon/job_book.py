@@ -61,7 +61,7 @@ class JobBook:
         self._cluster = cluster
         self._epochs = epochs
         self._requests = requests
-        self._keys: dict[tuple[int, int], JobKey] = {}
+        self._keys: dict[tuple[int, int, int | None], JobKey] = {}
         self._rules: Rules | None = None
         self.jobs: dict[int, Seen] = {}
 
@@ -69,23 +69,25 @@ class JobBook:
         """The logical job behind each row.
 
         Of a job that Slurm has restarted the history may learn later when it was first submitted,
-        so that it is asked again whenever the description of the cluster is read again.
+        so that it is asked again whenever the description of the cluster is read again. An array's
+        record becomes its last task's, under the same number.
         """
         known = self._keys
+        slots = [(r.raw_id, r.submit_time, r.task) for r in look.rows]
         new = [
-            r
-            for r in look.rows
-            if (r.raw_id, r.submit_time) not in known or (look.is_fresh and r.restarts)
+            (slot, row)
+            for slot, row in zip(slots, look.rows, strict=True)
+            if slot not in known or (look.is_fresh and row.restarts)
         ]
         if new:
-            for row, epoch in zip(new, self._epochs(new), strict=True):
-                key = JobKey(self._cluster, row.job_id, row.array_task, row.het_offset, epoch)
-                slot = (row.raw_id, row.submit_time)
+            epochs = self._epochs([row for _, row in new])
+            for (slot, row), epoch in zip(new, epochs, strict=True):
+                key = JobKey(self._cluster, row.job_id, row.task, row.het_offset, epoch)
                 if known.get(slot) != key:
                     known[slot] = key
-        keys = [known[r.raw_id, r.submit_time] for r in look.rows]
+        keys = [known[slot] for slot in slots]
         if len(known) > 2 * len(keys):
-            present = {(r.raw_id, r.submit_time) for r in look.rows}
+            present = set(slots)
             self._keys = {slot: key for slot, key in known.items() if slot in present}
         return keys
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gsched.daemon.target_document import MAX_ALTERNATIVES
 from gsched.model.decision import Admit, JsonValue, PlannedRun, Reason, Refuse
 from gsched.model.job import MAX_DEADLINE, JobState, JobView
-from gsched.model.target_records import Promise, Risk, TargetEvent, TargetRecord, TargetState
+from gsched.model.target_records import (
+    Promise,
+    PromiseUse,
+    Risk,
+    TargetEvent,
+    TargetRecord,
+    TargetState,
+)
 from gsched.model.targets import LATE_REWARD, Steps
 
-MAX_RUNS = 24
-"""Of a plan so many runs are kept."""
-
-MAX_ALTERNATIVES = 8
 MAX_PARAMS = 32
 MAX_TEXT = 256
 
@@ -50,9 +54,14 @@ class Request:
 
 
 def admitted(
-    request: Request, action: Admit, before: TargetRecord | None, now: int, warn_probability: float
+    request: Request,
+    action: Admit,
+    before: TargetRecord | None,
+    now: int,
+    warn_probability: float,
+    used: PromiseUse | None = None,
 ) -> Turn:
-    """A deadline that is promised, or stands.
+    """A deadline that is promised, or stands; `used` is what it has used of it, where it is known.
 
     `before` is what is kept of the same request. The promise is that of the admission, whatever is
     planned by now.
@@ -62,7 +71,8 @@ def admitted(
     events: list[TargetEvent] = []
     if before is None or before.state is not TargetState.STANDING or promise is None:
         at = action.admitted_time or now
-        promise = Promise(at, action.finish_time, action.probability, action.budget_gpu_s)
+        told = (at, told_end(action), action.probability, action.budget_gpu_s)
+        promise = Promise(*told, view.restarts)
         events.append(
             TargetEvent(now, TargetState.STANDING.value, end_of(action), action.probability)
         )
@@ -81,11 +91,17 @@ def admitted(
         plan=joined(action.plan),
         warned=Risk.ON_TARGET if before is None else before.warned,
         warned_time=None if before is None else before.warned_time,
+        used=before.used if used is None and before is not None else used,
     )
     was = Risk.ON_TARGET if before is None else before.risk
     record = replace(record, risk=risk_of(record, was, now, warn_probability))
     warned = _warned(record, now)
     return Turn(warned.record, (*events, *warned.events))
+
+
+def told_end(action: Admit) -> int:
+    """The end that the user is told: the plan's, where there is one (epoch)."""
+    return max((run.end_time for run in action.plan), default=action.finish_time)
 
 
 def end_of(action: Admit) -> int | None:
@@ -123,7 +139,8 @@ def refused(
 
 def unplanned(before: TargetRecord, now: int) -> Turn:
     """A promise that stands and that no policy plans now."""
-    record = replace(before, plan=(), risk=Risk.LATE if now > before.deadline else Risk.AT_RISK)
+    risk = Risk.LATE if now > before.deadline else Risk.AT_RISK
+    record = replace(before, plan=(), risk=risk, gone_time=None)
     return _warned(record, now)
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 STATES = ("on-target", "at-risk", "late")
 KINDS = ("later", "fewer-gpus", "soft")
 MAX_RUNS = 24
+"""Of a plan so many runs are told."""
+
 MAX_ALTERNATIVES = 8
 MAX_DEADLINES = 64
 

@@ -34,7 +34,6 @@ _APART_S = 20.0  # sightings that are nearer are one
 _MOST_SIGHTINGS = 32
 _LONG_S = 600.0  # so long a look at a job counts for more than its own word
 _TOO_FAST = 4.0
-_MOST_RESTART_S = 1800.0
 _MOST_RESTART_S, _EARLY_S = 1800.0, 600.0
 _SHORTEST_STEP_S, _LONGEST_STEP_S = 1e-4, 1e7
 _LEAST_SPREAD, _FIRST_SPREAD, _MOST_SPREAD = 0.03, 0.15, 0.7

@@ -10,6 +10,13 @@ from gsched.explain.words import count, moment, percent
 REFUSED = "chronus.refused-"
 """The beginning of the codes with which a deadline is refused."""
 
+RISK_HELD = "chronus.risk-held"
+"""Of a promised job that cannot start: it is held, or not eligible."""
+
+HELD_WORDS = (
+    "it is held, or waits for its begin time or another job: no GPUs are kept for it meanwhile"
+)
+
 _MOST_JOBS = 5
 
 _SOURCES = {
@@ -129,6 +136,8 @@ def _rule(params: Params) -> str:
         return f"with it the targets of its user would hold over {limit} GPU-h ([deadlines] {rule})"
     if rule == "max_horizon_s":
         return f"its deadline is further away than {span(params, 'limit')} ([deadlines] {rule})"
+    if rule == "max_requests":
+        return f"too many deadlines are asked for at a time: of a user {limit} are judged"
     return _RULES.get(rule, f"the site's rules forbid it ([deadlines] {rule})")
 
 
@@ -144,6 +153,11 @@ _REFUSALS: dict[str, Callable[[Params], str]] = {
     f"{REFUSED}too-wide": lambda p: (
         f"it asks for {_gpus(p)}, and {_gpus(p, 'pool_gpus')} of its partition can be promised"
     ),
+    f"{REFUSED}nodes-lost": lambda p: (
+        f"it asks for {_gpus(p)}, and of the {_gpus(p, 'pool_gpus')} of its partition only "
+        f"{_gpus(p, 'usable_gpus')} can be used now, for nodes are drained or down: submit it "
+        "again when they are back"
+    ),
     f"{REFUSED}no-estimate": lambda _: (
         "how long it runs is not known: a time limit (--time) or --gs-profile tells it"
     ),
@@ -155,6 +169,7 @@ _WORDS: dict[str, Callable[[Params], str]] = {
     "chronus.spot": lambda p: (
         f"{_gpus(p)}, {_left(p)}: short and narrow jobs first, with what no target needs"
     ),
+    RISK_HELD: lambda _: HELD_WORDS,
     "chronus.awaits-profile": lambda _: "its profile runs are not over yet",
     "chronus.no-estimate": lambda p: (
         f"{_gpus(p)}, how long it runs is not known: after those of which it is"

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gsched.explain.deadline_reasons import (
+    HELD_WORDS,
+    RISK_HELD,
     gpu_time_words,
     refusal_reason,
     source_words,
@@ -42,11 +44,16 @@ def state_words(target: Mapping[str, Any]) -> str:
 def target_words(target: Mapping[str, Any], at: float) -> str:
     """How a promise stands: ``on target with probability 0.93: should end by Mon 05:30``."""
     words, end = state_words(target), planned_end(target)
-    told = "no end can be planned" if end is None else f"should end by {soon(end, at)}"
+    told = "no end can be planned" if end is None else f"should end by {end_clock(end, at)}"
     if target.get("state") == LATE:
         return f"{words}: its last deadline is over, {told}"
     chance = "" if end is None else f" with probability {chance_words(target['probability'])}"
     return f"{words}{chance}: {told}"
+
+
+def end_clock(end: float, at: float) -> str:
+    """A planned end: the time of one to come, however near; ``now`` for one that is over."""
+    return clock(end, at) if end > at else "now"
 
 
 def planned_end(target: Mapping[str, Any]) -> int | None:
@@ -67,6 +74,18 @@ def deadlines_words(target: Mapping[str, Any], at: float) -> str:
     if len(steps) == 1:
         return clock(steps[0][0], at)
     return ", ".join(f"{clock(time, at)} ({reward:.3g})" for time, reward in steps)
+
+
+def end_of_target_words(times: Sequence[int], end: int, state: str, at: float) -> str:
+    """What came of the deadlines `times` of a job that has ended at `end` in `state`."""
+    met = next((time for time in times if end <= time), None)
+    if met is None:
+        late = f"missed by {short_time(end - times[-1])}"
+        return f"{late}: it asked for an end by {clock(times[-1], at)}"
+    if state != "COMPLETED":
+        return f"{clock(times[-1], at)} was not over yet: it is {state}"
+    which = "the deadline" if met == times[0] else "a later one of its soft deadlines"
+    return f"met: it ended {short_time(met - end)} before {which}, {clock(met, at)}"
 
 
 def promise_words(target: Mapping[str, Any], at: float) -> str:
@@ -117,6 +136,8 @@ def risk_words(target: Mapping[str, Any], at: float) -> str:
     """Why a promise is in danger, as far as that can be seen; "" where it is not."""
     if target.get("state") == ON_TARGET:
         return ""
+    if (target.get("risk") or {}).get("code") == RISK_HELD:
+        return HELD_WORDS
     end, last = planned_end(target), target["deadlines"][-1][0]
     if end is None:
         return "no GPUs can be held for it: nodes are lost, or others' promises need them"

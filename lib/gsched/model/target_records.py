@@ -43,13 +43,25 @@ class Risk(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Promise:
     """What was promised at admission: when, an end and its probability, for how many GPU-seconds
-    (0: not said).
+    (0: not said). `restarts` is how many the job had had by then.
     """
 
     time: int
     finish_time: int
     probability: float
     budget_gpu_s: float = 0.0
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseUse:
+    """GPU-seconds that a job has held since its admission. `attempt_gpu_s` of them in `attempt`,
+    the one that was counted last (submit time).
+    """
+
+    gpu_s: float
+    attempt: int
+    attempt_gpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,9 @@ class TargetRecord:
     `finish_time` and `probability` are what holds now, or held last, `plan` how. `why`, with
     `params`, is the policy's code of a refusal, with the `earliest` end that could be promised and
     `alternatives`. `end_time` is when the job ended, `reward` what it was worth by `steps`.
-    `warned` is the level of the last warning, `warned_time` when it was given.
+    `warned` is the level of the last warning, `warned_time` when it was given. `used` is what of
+    the promise is used up (None: not known). `gone_time` is since when the job is not in the queue
+    any more, while nobody has told how it ended.
     """
 
     key: JobKey
@@ -83,6 +97,8 @@ class TargetRecord:
     reward: float | None = None
     warned: Risk = Risk.ON_TARGET
     warned_time: int | None = None
+    used: PromiseUse | None = None
+    gone_time: int | None = None
 
     @property
     def deadline(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import MAXYEAR, UTC, date, datetime, time, timedelta, tzinfo
 
 from gsched.errors import DataError
 
@@ -100,7 +100,10 @@ def _parse(words: str, now: float, looking: Looking, zone: tzinfo | None) -> int
     if looking is Looking.BACK and (match := _AGO.fullmatch(words)):
         return _in_range(int(now) - int(match["count"]) * _LETTER_S[match["unit"]])
     if match := _DAY_AND_CLOCK.fullmatch(words) or _CLOCK_AND_DAY.fullmatch(words):
-        return _epoch(_local(match, datetime.fromtimestamp(int(now), zone), looking), zone)
+        local = _local(match, datetime.fromtimestamp(int(now), zone), looking)
+        if looking is Looking.AHEAD and local.year == MAXYEAR:  # its last day has no local offset
+            return int(local.replace(tzinfo=UTC).timestamp())
+        return _epoch(local, zone)
     return None
 
 

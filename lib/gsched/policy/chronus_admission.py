@@ -52,6 +52,7 @@ class Newcomer:
 
     view: JobView
     steps: Steps
+    asked: Asked
     left: Remaining | None
     need: Need | None
     pool: int
@@ -197,7 +198,7 @@ class Desk:
         self, new: Newcomer, due: int, need: Need, spans: Sequence[Span], left: Remaining
     ) -> Target:
         return Target(
-            Asked.of(new.view, new.steps),
+            new.asked,
             due,
             float(need.need_s * new.view.request.gpus.minimum),
             self.now,
@@ -210,7 +211,7 @@ class Desk:
     # -- what is told --------------------------------------------------------------------------
 
     def _explained(self, new: Newcomer, why: _No) -> Refusal:
-        asked, code = Asked.of(new.view, new.steps), f"chronus.refused-{why.code}"
+        asked, code = new.asked, f"chronus.refused-{why.code}"
         if why.code not in (TOO_LATE, ROOM, NO_ROOM) or new.need is None or new.left is None:
             return Refusal(asked, code, why.params)
         need, plan, due = new.need, self.plans[new.pool], new.steps.times[-1]

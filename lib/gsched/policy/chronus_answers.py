@@ -31,11 +31,11 @@ def _base(round_: Round, view: JobView, verb: str) -> dict[str, Any]:
 
 def _admits(round_: Round) -> list[Admit]:
     found = []
-    for name, one in round_.standing.items():
+    for one in round_.standing.values():
         view = round_.state.jobs.views[one.row]
         if view.exclusion(Capability.ADMIT) is not None:
             continue
-        spans, gpus = round_.plans[one.pool].plan.spans[name], view.request.gpus.minimum
+        spans, gpus = round_.spans_of(one), view.request.gpus.minimum
         found.append(
             Admit(
                 **_base(round_, view, "admit"),

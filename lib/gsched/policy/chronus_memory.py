@@ -27,7 +27,12 @@ MAX_EXPLAINED = 1000
 """Refusals that are remembered with all that explains them; more have the answer alone."""
 
 MAX_REFUSED = 6000
-"""Refusals that are remembered at all. Jobs beyond are judged anew, when there is room again."""
+"""Refusals that are remembered at all."""
+
+MAX_REQUESTS = 2000
+"""Requests of one user that are judged while their jobs are in the queue; and MAX_REFUSED of all
+users. Others are refused without a look, until some of them have left.
+"""
 
 MAX_RUNS = 24
 """Of a target's last plan so many runs are remembered."""
@@ -40,16 +45,31 @@ def name_of(key: JobKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a deadline: what tells it from another one of the same job."""
+    """A request for a deadline: what tells it from another one of the same job.
+
+    With how many GPUs (0: not known) and in which pool ("": not known): whoever changes these while
+    the job waits asks for something else.
+    """
 
     number: int
     times: tuple[int, ...]
     rewards: tuple[float, ...]
+    num_gpus: int = 0
+    pool: str = ""
 
     @classmethod
-    def of(cls, view: JobView, steps: Steps) -> Asked:
+    def of(cls, view: JobView, steps: Steps, pool: str) -> Asked:
         """What a job asks for now."""
-        return cls(view.wants.number, steps.times, steps.rewards)
+        gpus = view.request.gpus.minimum
+        return cls(view.wants.number, steps.times, steps.rewards, gpus, pool)
+
+    def is_still(self, now: Asked, holds_gpus: bool) -> bool:
+        """Whether a job that asks for `now` has asked for this. Where it runs, Slurm names the one
+        of its partitions that it runs in.
+        """
+        told = (self.number, self.times, self.rewards) == (now.number, now.times, now.rewards)
+        is_as_wide = self.num_gpus in (0, now.num_gpus)
+        return told and is_as_wide and (holds_gpus or self.pool in ("", now.pool))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +142,14 @@ class Refusal:
 class Book:
     """All that is remembered, by `name_of` a job; `way` and `gap` are those of the last plans.
 
-    `loads` is what jobs have brought, by name of the pool.
+    `loads` is what jobs have brought, by name of the pool. `passed_over` are refused for this round
+    alone, and not remembered: there are too many.
     """
 
     targets: dict[str, Target] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
     loads: dict[str, Load] = field(default_factory=dict)
+    passed_over: dict[str, Refusal] = field(default_factory=dict)
     way: str = ""
     gap: float = 0.0
 
@@ -166,6 +188,13 @@ class Book:
             "loads": {name: load.row() for name, load in self.loads.items()},
             "last": {"way": self.way, "gap": self.gap},
         }
+
+
+def used_of(memory: Mapping[str, JsonValue], key: JobKey) -> Used | None:
+    """What a target has used, as this memory has it; None for one that it does not know."""
+    row = _mapping(memory.get("targets")).get(name_of(key))
+    target = None if memory.get("version") != MEMORY_VERSION else _read(_target, row)
+    return None if target is None else target.used
 
 
 def _mapping(value: object) -> dict[str, JsonValue]:
@@ -238,14 +267,14 @@ def _refusal(row: list[Any]) -> Refusal:
 def _asked_row(asked: Asked) -> list[JsonValue]:
     times: list[JsonValue] = list(asked.times)
     rewards: list[JsonValue] = list(asked.rewards)
-    return [asked.number, times, rewards]
+    return [asked.number, times, rewards, asked.num_gpus, asked.pool]
 
 
 def _asked(row: list[Any]) -> Asked:
-    number, times, rewards = row
-    if len(times) != len(rewards) or not times:
+    number, times, rewards, gpus, pool = row
+    if len(times) != len(rewards) or not times or not isinstance(pool, str):
         raise ValueError("no request")
-    return Asked(int(number), tuple(map(int, times)), tuple(map(_finite, rewards)))
+    return Asked(int(number), tuple(map(int, times)), tuple(map(_finite, rewards)), int(gpus), pool)
 
 
 def _finite(value: object) -> float:

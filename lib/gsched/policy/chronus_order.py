@@ -113,23 +113,26 @@ def _ranks(round_: Round, ordered: IntColumn, keys: FloatColumn) -> RankTable:
 
 
 def _with_length(action: Action, round_: Round) -> Action:
-    """Who is no target, or one that has time, gets GPUs for as long as Spot has them.
+    """A lease of a target is as long as its plan has it run from now on, `lease_s` at most.
 
-    So a target whose time has come waits for no more than that.
+    All others, and targets that have time, get GPUs for as long as Spot has them: so a target whose
+    time has come waits for no more than that.
     """
     if not isinstance(action, Grant | Renew):
         return action
-    one = round_.standing.get(name_of(action.key))
-    if one is not None and round_.is_due(one):
-        return action
-    return replace(action, length_s=round_.policy.spot_lease_s)
+    one, now = round_.standing.get(name_of(action.key)), round_.now
+    length_s = round_.policy.spot_lease_s
+    spans = () if one is None else round_.spans_of(one)
+    if spans and spans[0][0] <= now:
+        length_s = max(length_s, min(action.length_s, spans[0][1] - now))
+    return replace(action, length_s=length_s)
 
 
 def _soonest(round_: Round, wakeup: int | None) -> int | None:
     """Also when the next target comes first."""
     times = [] if wakeup is None else [wakeup]
-    for name, one in round_.standing.items():
-        spans = round_.plans[one.pool].plan.spans[name]
+    for one in round_.standing.values():
+        spans = round_.spans_of(one)
         if spans and spans[0][0] - round_.horizon_s > round_.now:
             times.append(spans[0][0] - round_.horizon_s)
     return min(times, default=None)
@@ -167,7 +170,7 @@ class _Places:
     def of_target(self, view: JobView, one: Standing) -> Place:
         """Before all others once it is due, else where its size puts it."""
         round_ = self._round
-        spans = round_.plans[one.pool].plan.spans[name_of(view.key)]
+        spans = round_.spans_of(one)
         starts = spans[0][0] if spans else FOREVER
         is_due = round_.is_due(one)
         left = one.left

@@ -14,9 +14,6 @@ from gsched.model.job import Capability, JobState, JobView
 from gsched.policy.chronus_calendar import FOREVER, Calendar, rounded_up
 from gsched.policy.pools import NOWHERE, Pools
 
-MAX_TIME = 2**39
-"""Nothing is planned beyond."""
-
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
@@ -65,6 +62,15 @@ def pool_views(
         if view.holds_gpus and row not in targets:
             end = held_until(view, pools, now, lease_s, safe_end)
             _hold(view, nodes, reserved_now, found, pools, (now, end))
+    return found
+
+
+def pool_sizes(state: ClusterState, pools: Pools) -> dict[int, int]:
+    """By number of the pool the GPUs of its nodes, whether they can be used now or not."""
+    found = dict.fromkeys(pools.of_partition.values(), 0)
+    for node in state.nodes:
+        if node.partitions:
+            found[pools.of_partition[node.partitions[0]]] += node.num_gpus
     return found
 
 

@@ -9,13 +9,18 @@ all that the pool has. The further ahead, the more of them; what is free now may
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gsched.model.cluster import ClusterState
 from gsched.model.decision import JsonValue
+from gsched.model.job import JobView
 from gsched.policy.chronus_calendar import FOREVER, Calendar
 from gsched.policy.chronus_plan import Need
+from gsched.policy.chronus_pools import pool_sizes
 from gsched.policy.chronus_slots import unmet_gpu_s
+from gsched.policy.pools import Pools
+from gsched.policy.remaining import Remaining
 
 FADES_S = 2 * 86400.0
 """What a job brought counts 1/e after so long."""
@@ -30,58 +35,69 @@ MOST_KEPT = 0.98
 LEAST_KEPT = 0.01
 """Less is not worth a look."""
 
+MOST_A_USER = 0.25
+"""Of a pool at most this part is kept by what one user has brought."""
+
 _STEPS = 8
 _BINS_AN_OCTAVE = 2
-_MOST_BINS = 128
+_MOST_USERS = 1000
 
 
 @dataclass(slots=True)
 class Load:
-    """GPU-seconds that jobs have brought `since` then, by size, as of `as_of`; they fade."""
+    """GPU-seconds that jobs have brought `since` then, by size, as of `as_of`; they fade.
+
+    `by_user` bounds what each user's jobs count: who submits what never runs has GPUs kept for that
+    all the same.
+    """
 
     since: int
     as_of: int
     by_size: dict[int, float] = field(default_factory=dict)
+    by_user: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, row: JsonValue, now: int) -> Load:
         """As remembered; from now on where nothing is, or nothing that can be read."""
-        if isinstance(row, list) and len(row) == 3:
-            since, as_of, sizes = row
-            if (
-                isinstance(sizes, dict)
-                and isinstance(since, int)
-                and isinstance(as_of, int)
-                and since <= as_of <= now
-            ):
-                found = {
-                    int(size): float(gpu_s)
-                    for size, gpu_s in sizes.items()
-                    if size.lstrip("-").isdecimal()
-                    and isinstance(gpu_s, int | float)
-                    and math.isfinite(gpu_s)
-                    and gpu_s > 0
-                }
-                return cls(since, as_of, dict(sorted(found.items())[:_MOST_BINS]))
+        if isinstance(row, list) and len(row) == 4:
+            since, as_of, sizes, users = row
+            if isinstance(since, int) and isinstance(as_of, int) and since <= as_of <= now:
+                by_size = {int(size): v for size, v in _numbers(sizes) if size.isdecimal()}
+                return cls(since, as_of, by_size, dict(_numbers(users)))
         return cls(now, now)
 
     def row(self) -> list[JsonValue]:
-        """As it is to be remembered."""
+        """As it is to be remembered: of users those that have brought most."""
         sizes: dict[str, JsonValue] = {str(k): v for k, v in sorted(self.by_size.items())}
-        return [self.since, self.as_of, sizes]
+        most = sorted(self.by_user.items(), key=lambda item: (-item[1], item[0]))[:_MOST_USERS]
+        users: dict[str, JsonValue] = dict(sorted(most))
+        return [self.since, self.as_of, sizes, users]
 
     def fade(self, now: int) -> None:
         """Come to `now`."""
         if now > self.as_of:
             part = math.exp(-(now - self.as_of) / FADES_S)
             self.by_size = {k: v * part for k, v in self.by_size.items() if v * part > 1.0}
+            self.by_user = {k: v * part for k, v in self.by_user.items() if v * part > 1.0}
             self.as_of = now
 
-    def add(self, gpu_s: float) -> None:
-        """A job of this size has come."""
-        if gpu_s >= 1 and math.isfinite(gpu_s):
+    def add(self, gpu_s: float, user: str, num_gpus: int) -> None:
+        """A job of this size has come, of a pool of so many GPUs."""
+        if not (gpu_s >= 1 and math.isfinite(gpu_s)):
+            return
+        most = MOST_A_USER * self._time_s * num_gpus
+        had = self.by_user.get(user, 0.0)
+        counts = min(gpu_s, max(0.0, most - had))
+        if counts > 0:
+            self.by_user[user] = had + counts
             size = _size(gpu_s)
-            self.by_size[size] = self.by_size.get(size, 0.0) + gpu_s
+            self.by_size[size] = self.by_size.get(size, 0.0) + counts
+
+    @property
+    def _time_s(self) -> float:
+        """The time that what counts now is to be seen over."""
+        known_s = max(LEAST_KNOWN_S, float(self.as_of - self.since))
+        return FADES_S * (1 - math.exp(-known_s / FADES_S))
 
     def share_of_smaller(self, gpu_s: float, num_gpus: int) -> float:
         """What part of so many GPUs the jobs take that are smaller than one of this size."""
@@ -89,9 +105,18 @@ class Load:
             return 0.0
         own = _size(gpu_s)
         brought = sum(value for size, value in self.by_size.items() if size < own)
-        known_s = max(LEAST_KNOWN_S, float(self.as_of - self.since))
-        time_s = FADES_S * (1 - math.exp(-known_s / FADES_S))
-        return brought / (time_s * num_gpus)
+        return brought / (self._time_s * num_gpus)
+
+
+def _numbers(stored: JsonValue) -> list[tuple[str, float]]:
+    """Positive ones by name, of what can be read; not too many."""
+    if not isinstance(stored, dict):
+        return []
+    return [
+        (name, float(value))
+        for name, value in list(stored.items())[:_MOST_USERS]
+        if isinstance(value, int | float) and math.isfinite(value) and value > 0
+    ]
 
 
 def _size(gpu_s: float) -> int:
@@ -124,3 +149,32 @@ class Room:
         ahead = replace(newcomer, pieces=replace(newcomer.pieces, whole=False))
         missing = unmet_gpu_s([*needs, ahead], self.free, max(self.base_s, ahead.pieces.least_s))
         return missing <= self.unmet + 1e-6
+
+
+def with_arrivals(
+    loads: Mapping[str, Load],
+    state: ClusterState,
+    pools: Pools,
+    expected: Callable[[JobView], Remaining | None],
+    now: int,
+) -> dict[str, Load]:
+    """By name of the pool, with what jobs have brought that were submitted since the last look.
+
+    Jobs that may not start yet bring nothing.
+    """
+    names, sizes = pools.names(), pool_sizes(state, pools)
+    found = {name: loads.get(name) or Load(now, now) for name in names.values()}
+    oldest = min((load.as_of for load in found.values()), default=now)
+    submits = state.jobs.first_submit.tolist()
+    for row in [row for row, submit in enumerate(submits) if oldest < submit <= now]:
+        view = state.jobs.views[row]
+        pool = pools.of_job(view)
+        load, left = found.get(names.get(pool, "")), expected(view)
+        is_held = view.eligible is None and not view.holds_gpus
+        if load is None or left is None or is_held or load.as_of >= submits[row]:
+            continue
+        gpus = view.request.gpus.minimum * max(1, view.waiting_tasks)
+        load.add(left.mean_s * gpus, view.user, sizes.get(pool, 0))
+    for load in found.values():
+        load.fade(now)
+    return found

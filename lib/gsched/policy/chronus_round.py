@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,11 +15,19 @@ from gsched.model.targets import Steps, steps_of
 from gsched.policy.chronus_admission import Desk, Newcomer, PoolPlan
 from gsched.policy.chronus_answers import answers
 from gsched.policy.chronus_calendar import FOREVER, Pieces, Span
-from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, name_of
+from gsched.policy.chronus_memory import (
+    MAX_REFUSED,
+    MAX_REQUESTS,
+    Asked,
+    Book,
+    Refusal,
+    Target,
+    name_of,
+)
 from gsched.policy.chronus_order import Ordered, in_order
 from gsched.policy.chronus_plan import WAYS, Need, plan_for, spend_more
 from gsched.policy.chronus_pools import PoolView, gives_way, held_until, pool_views
-from gsched.policy.chronus_room import Load
+from gsched.policy.chronus_room import with_arrivals
 from gsched.policy.chronus_solver import Solver
 from gsched.policy.pools import Pools
 from gsched.policy.preemption import GRACE
@@ -78,7 +87,7 @@ class Round:
         steps = {row: own for row, own in found.items() if own is not None}
         solver = Solver(policy.knob_values["solve_s"], policy.seconds("lease_s"))
         self = cls(policy, state, now, Pools.of(state), Book.of(memory, now), steps, solver)
-        self._count_arrivals()
+        self.book.loads = with_arrivals(self.book.loads, state, self.pools, self.expected, now)
         self._forget()
         self._stand()
         self._plan()
@@ -89,35 +98,26 @@ class Round:
             self._plan()
         return self
 
-    def _count_arrivals(self) -> None:
-        """What jobs have brought that were submitted since the last look."""
-        jobs, now = self.state.jobs, self.now
-        names = self.pools.names()
-        loads = {name: self.book.loads.get(name) or Load(now, now) for name in names.values()}
-        submits = jobs.first_submit.tolist()
-        oldest = min((load.as_of for load in loads.values()), default=now)
-        for row in [row for row, submit in enumerate(submits) if oldest < submit <= now]:
-            view = jobs.views[row]
-            load = loads.get(names.get(self.pools.of_job(view), ""))
-            left = self.expected(view)
-            if load is not None and load.as_of < submits[row] and left is not None:
-                gpus = view.request.gpus.minimum * max(1, view.waiting_tasks)
-                load.add(left.mean_s * gpus)
-        for load in loads.values():
-            load.fade(now)
-        self.book.loads = loads
-
     # -- who stands ----------------------------------------------------------------------------
 
     def _forget(self) -> None:
         """Those that have left the queue, and those that ask for something else now."""
-        asked = {
-            name_of(self.state.jobs.keys[row]): Asked.of(self.state.jobs.views[row], own)
-            for row, own in self.steps.items()
-        }
-        for kept in (self.book.targets, self.book.refused):
-            for name in [n for n in kept if n not in asked or kept[n].asked != asked[n]]:
-                del kept[name]
+        views = {name_of(view.key): view for view in self._asking()}
+        asked = {name: self._asked(view) for name, view in views.items()}
+
+        def stands(name: str, before: Asked) -> bool:
+            return name in asked and before.is_still(asked[name], views[name].holds_gpus)
+
+        book = self.book
+        book.targets = {k: t for k, t in book.targets.items() if stands(k, t.asked)}
+        book.refused = {k: r for k, r in book.refused.items() if stands(k, r.asked)}
+
+    def _asking(self) -> list[JobView]:
+        return [self.state.jobs.views[row] for row in self.steps]
+
+    def _asked(self, view: JobView) -> Asked:
+        pool = self.pools.names().get(self.pools.of_job(view), "")
+        return Asked.of(view, self.steps[self.state.jobs.row(view.key)], pool)
 
     def _stand(self) -> None:
         """What each target needs now; what it has used is counted on."""
@@ -128,7 +128,8 @@ class Round:
             target = self.book.targets.get(name)
             if target is None or view.state not in _ACTIVE:
                 continue
-            target = replace(target, used=target.used.at(view, self.now))
+            asked = target.asked if view.holds_gpus else self._asked(view)
+            target = replace(target, asked=asked, used=target.used.at(view, self.now))
             self.book.targets[name] = target
             pool = self.pools.of_job(view)
             left = self._remaining(view, may_lower=True)
@@ -137,7 +138,16 @@ class Round:
         spot_s = self.policy.spot_lease_s
         self.views = pool_views(self.state, self.pools, self.now, spot_s, self._safe_end, targets)
         for name, one in self.standing.items():
-            self.standing[name] = replace(one, need=self._need_of(one))
+            if not self._is_over(one):
+                self.standing[name] = replace(one, need=self._need_of(one))
+
+    def _is_over(self, one: Standing) -> bool:
+        """Whether a target has missed its last deadline and may not even start: nothing is planned
+        for it.
+        """
+        view = self.state.jobs.views[one.row]
+        is_held = view.eligible is None and not view.holds_gpus
+        return is_held and one.target.asked.times[-1] <= self.now
 
     def _need_of(self, one: Standing) -> Need:
         """As far as its budget goes; what has cost time through no fault of its own is added."""
@@ -206,7 +216,7 @@ class Round:
             if one.need is not None and one.left is not None and math.isfinite(one.left.safe_s):
                 more_s = math.ceil(one.left.safe_s - 1e-6) - one.need.need_s
                 spend_more(plan, one.need, more_s)
-            spans = plan.spans[name]
+            spans = plan.spans.get(name, ())
             self.book.targets[name] = replace(one.target, runs=spans)
 
     # -- who asks ------------------------------------------------------------------------------
@@ -233,10 +243,29 @@ class Round:
             if left is not None and math.isfinite(left.safe_s) and view.request.gpus.minimum:
                 need_s = max(1, math.ceil(left.safe_s - 1e-6))
                 need = self._need(view, row, pool, need_s, steps.times[-1])
-            found.append(Newcomer(view, steps, left, need, pool, view.user))
+            asked = self._asked(view)
+            found.append(Newcomer(view, steps, asked, left, need, pool, view.user))
+        found = self._not_too_many(found)
         size = {id(n): n.need.gpu_s if n.need else 0 for n in found}
         tie = self.state.jobs.tie
         return sorted(found, key=lambda n: (size[id(n)], int(tie[self.state.jobs.row(n.view.key)])))
+
+    def _not_too_many(self, newcomers: list[Newcomer]) -> list[Newcomer]:
+        """Those that are judged: of one user, and of all, not too many, the first ones first."""
+        jobs, book = self.state.jobs, self.book
+        names = {name_of(view.key): view.user for view in self._asking()}
+        judged = Counter(names[name] for name in (*book.targets, *book.refused))
+        total, found = len(book.refused), []
+        for new in sorted(newcomers, key=lambda n: int(jobs.tie[jobs.row(n.view.key)])):
+            judged[new.view.user] += 1
+            total += 1
+            if judged[new.view.user] <= MAX_REQUESTS and total <= MAX_REFUSED:
+                found.append(new)
+                continue
+            params: dict[str, JsonValue] = {"rule": "max_requests", "limit": MAX_REQUESTS}
+            refusal = Refusal(new.asked, "chronus.refused-rule", params)
+            book.passed_over[name_of(new.view.key)] = refusal
+        return found
 
     def _judge(self, newcomers: list[Newcomer]) -> None:
         held: dict[str, tuple[int, float]] = {}
@@ -273,12 +302,23 @@ class Round:
         names = (GRACE.name, "lead_s", "resume_s")
         return self.policy.spot_lease_s + sum(map(self.policy.seconds, names))
 
+    def spans_of(self, one: Standing) -> tuple[Span, ...]:
+        """How a target is planned; () where it finds no room, or nothing is planned for it."""
+        name = name_of(self.state.jobs.keys[one.row])
+        return self.plans[one.pool].plan.spans.get(name, ())
+
     def is_due(self, one: Standing) -> bool:
         """Whether a target comes first now; one for which there is no room at all does, too: it
         shall have the first that there is.
+
+        One that runs goes on doing so until it is a lease ahead: it would be stopped for little.
         """
-        spans = self.plans[one.pool].plan.spans[name_of(self.state.jobs.keys[one.row])]
-        return not spans or spans[0][0] <= self.now + self.horizon_s
+        spans = self.spans_of(one)
+        if one.need is None or not spans:
+            return one.need is not None
+        runs = self.state.jobs.views[one.row].holds_gpus
+        ahead_s = self.policy.seconds("lease_s") if runs else 0
+        return spans[0][0] <= self.now + self.horizon_s + ahead_s
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -319,16 +359,16 @@ class Round:
 
     def refusal(self, key: JobKey) -> Refusal | None:
         """Why a job was refused; None where it was not."""
-        return self.book.refused.get(name_of(key))
+        name = name_of(key)
+        return self.book.refused.get(name) or self.book.passed_over.get(name)
 
     def finish_time(self, one: Standing) -> int:
         """The deadline that is kept; where none is, when the job is planned to end.
 
         MAX_DEADLINE where it finds no room at all.
         """
-        name = name_of(self.state.jobs.keys[one.row])
-        plan = self.plans[one.pool].plan
-        ends = plan.spans[name][-1][1] if plan.spans[name] else MAX_DEADLINE
+        spans = self.spans_of(one)
+        ends = spans[-1][1] if spans else MAX_DEADLINE
         kept = next((time for time in one.target.asked.times if ends <= time), ends)
         return min(kept, MAX_DEADLINE)
 
@@ -336,17 +376,18 @@ class Round:
         """That it ends until the deadline that was promised, as things stand."""
         name = name_of(self.state.jobs.keys[one.row])
         if name not in self.chances:
-            self.chances[name] = self._probability(one, name)
+            self.chances[name] = self._probability(one)
         return self.chances[name]
 
-    def _probability(self, one: Standing, name: str) -> float:
+    def _probability(self, one: Standing) -> float:
         plan, due = self.plans[one.pool].plan, one.target.due
-        spans, need = plan.spans[name], one.need
+        spans, need = self.spans_of(one), one.need
         if one.left is None or need is None or due <= self.now:
             return 0.0
         planned = sum(max(0, min(end, due) - start) for start, end in spans)
         found = one.left.probability_within(planned)
-        if found < ALMOST_SURE:
-            more = plan.left.seconds_free(need.gpus, (need.begin, due))
-            found = one.left.probability_within(planned + more)
+        if found < ALMOST_SURE:  # with all the time in which there are GPUs for it
+            room = plan.left.copy()
+            room.give(spans, need.gpus)
+            found = one.left.probability_within(room.seconds_free(need.gpus, (need.begin, due)))
         return round(found, 4)

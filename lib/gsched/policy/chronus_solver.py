@@ -9,7 +9,7 @@ A limit of wall time stands behind, for safety; it is said when nothing was foun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gsched.policy.chronus_calendar import Calendar, Span
@@ -40,7 +40,6 @@ class Solver:
     asked: int = 0
     gave_up: int = 0
     gap: float = 0.0
-    hints: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
 
     def __call__(
         self, needs: Sequence[Need], free: Calendar, is_hard: bool
@@ -58,7 +57,7 @@ class Solver:
         most = max(LEAST_SLOTS, MOST_VARIABLES // len(cut))
         slots = Slots.of(left, max(need.due for need in cut), self.base_s, most)
         self.asked += 1
-        found = self._solved(_Model(cut, slots, is_hard, self.hints))
+        found = self._solved(_Model(cut, slots, is_hard))
         return None if found is None else {**spans, **found}
 
     def _solved(self, model: _Model) -> dict[str, tuple[Span, ...]] | None:
@@ -87,7 +86,6 @@ class _Model:
         needs: Sequence[Need],
         slots: Slots,
         is_hard: bool,
-        hints: Mapping[str, tuple[Span, ...]],
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -116,7 +114,7 @@ class _Model:
                 self.model.add(sum(held) <= max(0, slots.free[number]))
         if rewards:
             self.model.maximize(sum(rewards))
-        self._hint(hints)
+        self._hint_last()
 
     def _variables(self, need: Need) -> dict[int, IntVar]:
         return {
@@ -139,13 +137,13 @@ class _Model:
         self.model.add(pieces >= sum(begins) - 1)
         return need.pieces.resume_s * pieces
 
-    def _hint(self, hints: Mapping[str, tuple[Span, ...]]) -> None:
+    def _hint_last(self) -> None:
+        """Begin with the last plan."""
         bounds = self._slots.bounds
         for need in self._needs:
-            spans = hints.get(need.name, need.last)
             for number, variable in self._holds[need.name].items():
                 middle = (bounds[number] + bounds[number + 1]) // 2
-                inside = any(start <= middle < end for start, end in spans)
+                inside = any(start <= middle < end for start, end in need.last)
                 self.model.add_hint(variable, inside)
 
     def spans(self, is_true: Any) -> dict[str, tuple[Span, ...]]:

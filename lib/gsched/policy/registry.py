@@ -56,7 +56,7 @@ class SiteFacts:
 
     quotas: Mapping[str, float] | None = None
     gpu_weights: Mapping[str, float] = field(default_factory=dict)
-    target_rules: TargetRules = TargetRules()
+    target_rules: TargetRules = field(default_factory=TargetRules)
 
     def told(self, wanted: Collection[str]) -> dict[str, Any]:
         """As keyword arguments, what is among `wanted`."""

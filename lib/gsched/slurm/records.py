@@ -87,6 +87,14 @@ class QueueRow:
         return str(self.job_id)
 
     @property
+    def task(self) -> int | None:
+        """The array task that this row is of, also one that waits alone in its array's record."""
+        if not self.is_unsplit_array:
+            return self.array_task
+        waiting = self.tasks
+        return next(iter(waiting)) if waiting is not None and len(waiting) == 1 else None
+
+    @property
     def tasks(self) -> TaskSet | None:
         """The array tasks of this row, none of a job that is no array's.
 

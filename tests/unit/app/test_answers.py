@@ -106,6 +106,24 @@ def test_what_became_of_each_thing_is_said(login: Login) -> None:
     )
 
 
+def test_what_is_not_decided_yet_is_waited_for(login: Login) -> None:
+    runs = outcome("deadline", "open", "its profile runs are not over yet")
+    request = {"token": "gs1{…}", "first_seen": 1, "unknown": 0, "wants": {"deadline": DEADLINE}}
+    job = {"submit_time": 5, "accepted": True, "request": request, "outcomes": [runs]}
+    login.publish({"7": job})
+    words = no_answer(login, 30.0, asked=Wants(deadline=DEADLINE))
+    assert words == "no answer within 30 s: its profile runs are not over yet"
+    planned = outcome("deadline", "accepted", "planned by policy x", finish_time=DEADLINE)
+    before = len(login.pauses)
+    login.on_pause = lambda: (
+        login.publish({"7": job | {"outcomes": [planned]}})
+        if len(login.pauses) == before + 3
+        else None
+    )
+    assert login.wait(asked=Wants(deadline=DEADLINE)).accepted
+    assert len(login.pauses) == before + 3
+
+
 def test_a_request_that_did_not_arrive_is_no_success(login: Login) -> None:
     login.publish({"7": {"submit_time": 5, "accepted": True}})
     found = login.wait(asked=Wants(deadline=DEADLINE))

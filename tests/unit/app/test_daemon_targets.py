@@ -20,13 +20,14 @@ from gsched.daemon.target_document import NOTHING_TOLD
 from gsched.engine.faults import FaultHook, FaultPoint, no_faults
 from gsched.engine.round import RoundResult
 from gsched.errors import LostLeadershipError
+from gsched.explain.target_words import planned_end
 from gsched.model.cluster import ClusterState
 from gsched.model.decision import Admit, Alternative, Decision, PlannedRun, Reason, Refuse
 from gsched.model.job import MAX_DEADLINE, Capability, JobKey, JobState, JobView
 from gsched.model.jobtable import JobTable
 from gsched.model.journal import RoundInfo
-from gsched.model.target_records import Promise, Risk, TargetState
-from gsched.policy.chronus_memory import Asked, Book, Refusal, name_of
+from gsched.model.target_records import Promise, PromiseUse, Risk, TargetState
+from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, Used, name_of
 from gsched.policy.registry import load
 from gsched.slurm.records import SlurmConfig
 from gsched_sql import History
@@ -142,6 +143,18 @@ def test_a_promise_is_kept_and_told(site):
         "plan": [[T0 + 100, T0 + 300, 4], [T0 + 500, T0 + 800, 4]],
     }
     assert site.told()["accepted"] is True
+
+
+def test_the_end_that_is_promised_is_that_of_the_plan_that_was_told(site):
+    """The deadline that it keeps is another, later time."""
+    site.queue(7)
+    site.round(site.admit(finish_time=DEADLINE))
+    assert site.record().promise == Promise(T0, T0 + 800, 0.95, 2e3)
+    assert site.told()["target"]["promised"]["finish_time"] == planned_end(site.told()["target"])
+    assert site.record().risk is Risk.ON_TARGET
+    site.queue(8)
+    site.round(site.admit(8, finish_time=DEADLINE, plan=()))
+    assert site.record(8).promise == Promise(T0, DEADLINE, 0.95, 2e3)
 
 
 def test_the_promise_stays_what_it_was_while_plans_change(site):
@@ -295,6 +308,95 @@ def test_a_job_whose_end_nobody_has_told_yet_is_waited_for(site):
     site.now += 1
     site.round()
     assert site.record().state is TargetState.UNKNOWN
+
+
+def test_a_daemon_that_starts_anew_each_day_gives_up_what_nobody_tells_of(site):
+    site.queue(7)
+    site.round(site.admit())
+    site.views = []
+    for day in (0, LOST_S // 2, LOST_S - 1):
+        site.now = T0 + 500 + day
+        site.restart()
+        site.round()
+        assert site.record().state is TargetState.STANDING
+    site.now = T0 + 500 + LOST_S
+    site.restart()
+    site.round()
+    assert site.record().state is TargetState.UNKNOWN
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_who_was_missed_in_the_queue_and_came_back_is_missed_anew(site, is_refused):
+    site.queue(7)
+    site.round(site.admit())
+    site.views = []
+    site.now = T0 + 500
+    site.round()
+    assert site.record().gone_time == T0 + 500
+    site.queue(7)
+    site.now += 10
+    site.round(*([site.refuse()] if is_refused else []))  # nobody plans it
+    assert site.record().gone_time is None
+    site.views = []
+    site.now = T0 + 500 + LOST_S
+    site.round()
+    assert site.record().state is TargetState.STANDING
+
+
+@pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.NODE_FAIL])
+def test_what_has_come_of_a_promise_stays_when_its_job_is_queued_again(site, state):
+    site.queue(7)
+    site.round(site.admit())
+    site.leave(end=700, state=state)
+    site.now = T0 + 900
+    site.round()
+    first = site.record()
+    assert first.state in (TargetState.KEPT, TargetState.MISSED)
+    for restarts in range(3):
+        site.now += 100
+        if restarts == 2:
+            site.restart()
+        site.queue(7)
+        site.round(site.admit(admitted_time=T0 + 1000))
+    again, before = site.history.targets().asked(CLUSTER)
+    assert before == first
+    assert (again.state, again.asked_time) == (TargetState.STANDING, T0 + 1000)
+    assert again.promise.time == T0 + 1000
+    assert site.told()["target"]["state"] == "on-target"
+
+
+def test_a_job_that_is_queued_again_after_its_outcome_may_be_refused(site):
+    site.queue(7)
+    site.round(site.admit())
+    site.leave(end=700)
+    site.now = T0 + 900
+    site.round()
+    for _ in range(2):
+        site.now += 100
+        site.queue(7)
+        site.round(site.refuse())
+    states = [record.state for record in site.history.targets().asked(CLUSTER)]
+    assert states == [TargetState.REFUSED, TargetState.KEPT]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_a_promise_has_used_is_kept_and_so_is_when_it_was_made(site, several):
+    asked = Asked(0, (DEADLINE,), (100.0,))
+    used = Used(T0 - 50, -100.0, 350.0)
+    goal = Target(asked, DEADLINE, 2e3, T0, 0.95, 3, used)
+    memory: Any = Book(targets={name_of(site.key(7)): goal}).document()
+    if several:
+        memory = {"version": 1, "policies": {"fifo": {}, "chronus": memory}}
+    site.queue(7)
+    site.views = [replace(site.views[0], restarts=3)]
+    site.round(site.admit(), memory=memory)
+    assert site.record().used == PromiseUse(250.0, T0 - 50, 350.0)
+    assert site.record().promise.restarts == 3
+    site.now += 100
+    site.views = [replace(site.views[0], restarts=4)]
+    site.round(site.admit(finish_time=T0 + 900))
+    assert site.record().used == PromiseUse(250.0, T0 - 50, 350.0)
+    assert site.record().promise.restarts == 3
 
 
 def test_a_daemon_that_was_away_learns_what_has_become_of_its_promises(site):

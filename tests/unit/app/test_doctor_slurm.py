@@ -436,6 +436,13 @@ PLANTINGS = [
         lambda site: site.settings.pop("fairness.gpu_weights") and None,
     ),
     Planting(
+        "user-unknown",
+        "warn",
+        toml("deadlines", users='["root", "rooot"]'),
+        "there is no user rooot",
+        toml("deadlines", users='["root"]'),
+    ),
+    Planting(
         "account-unknown",
         "warn",
         toml("deadlines", accounts='["lab2", "lab3"]'),
@@ -476,6 +483,13 @@ PLANTINGS = [
         both(promising(), toml("deadlines", warn_probability="0.97")),
         "promised with a probability of 0.95: each is at risk",
         toml("daemon.knobs", quantile="0.98"),
+    ),
+    Planting(
+        "deadline-share",
+        "note",
+        promising(),
+        "one user may have all GPUs promised",
+        toml("deadlines", max_gpu_hours_per_user="5000.0"),
     ),
     Planting(
         "mail-command",
@@ -572,6 +586,13 @@ def test_what_is_planted_is_found_and_gone_when_mended(site: PaperSite, planting
     else:
         planting.mend(site)
     assert planting.code not in site.complaints()
+
+
+def test_a_knob_that_the_policy_refuses_says_nothing_of_warnings(site: PaperSite) -> None:
+    both(promising(), toml("daemon.knobs", quantile="0.3"))(site)
+    codes = site.complaints()
+    assert "policy" in codes
+    assert "deadline-bound" not in codes
 
 
 def test_the_newer_releases_have_another_place_for_the_signal(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from gsched.config.settings import HeartbeatSettings, JobscriptSettings, Setting
 from gsched.errors import UnavailableError, UsageError
 from gsched.model.user_request import wants_document, wants_of
 from gsched.slurm import wire
+from gsched_cli.commands.submit import _run_profiled
 
 NOW = 1_790_000_000
 SITE = Settings(
@@ -171,3 +172,15 @@ def test_what_was_submitted_is_cancelled_when_sbatch_refuses_the_next(job_folder
     with pytest.raises(UnavailableError, match="nothing is submitted"):
         submit_profiles(prepared.profiles, environ, "ada", lambda: 0.0)
     assert (job_folder / "cancelled").read_text() == "71\n"
+
+
+def test_it_is_said_that_what_the_script_writes_is_written(job_folder, monkeypatch, capfd):
+    environ = sbatch(job_folder, "cat > /dev/null; echo 71")
+    monkeypatch.setenv("PATH", environ["PATH"])
+    prepared = prepare(*ASKED, "-N2", "job.sh", environ=environ)
+    assert _run_profiled(prepared, prepared.profiles) == 0
+    said = capfd.readouterr().err
+    assert "profile runs 71: the answer comes when they are over\n" in said
+    assert (
+        "they run the whole script: what it writes beside gsched's checkpoints is written" in said
+    )

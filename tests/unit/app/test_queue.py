@@ -84,6 +84,20 @@ def test_an_answer_is_about_one_attempt_of_one_job(settings):
     assert job(settings, 7, array_task=7).rank is None
 
 
+@pytest.mark.parametrize(
+    ("facts", "place"),
+    [
+        ({"is_unsplit_array": True, "array_tasks": "2%1"}, "1/2"),
+        ({"is_unsplit_array": True, "array_tasks": "1-2"}, None),
+        ({"job_id": 7, "array_task": 2}, "1/2"),
+    ],
+)
+def test_the_last_task_of_an_array_has_its_answer_from_when_it_waits_alone(settings, facts, place):
+    answer(settings, **{"7_2": ranked("gpu", 1)})
+    found = job(settings, 7, **facts)
+    assert (found.rank_text if found.rank else None) == place
+
+
 def test_the_answer_of_another_clusters_daemon_is_none(settings):
     rank = {"queue": "gpu", "position": 1, "of": 2}
     answer(settings, **{"7": {"submit_time": 1000, "rank": rank}})

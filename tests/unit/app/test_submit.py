@@ -188,6 +188,24 @@ def test_waiting_for_an_answer_needs_sbatchs_end_and_a_job_id(
         prepare("--gs-wait=5", *args, "job.sh", environ=environ)
 
 
+@pytest.mark.parametrize("wish", ["--gs-deadline=now+1day", "--gs-soft-deadline=now+1day=5"])
+@pytest.mark.parametrize(
+    ("args", "script", "environ"),
+    [
+        (["--array=1-12"], SCRIPT, {}),
+        ([], SCRIPT.replace("-p gpu", "-a 1-12"), {}),
+        ([], SCRIPT, {"SBATCH_ARRAY_INX": "1-12"}),
+    ],
+)
+def test_the_tasks_of_an_array_have_no_one_answer(job_folder, wish, args, script, environ):
+    (job_folder / "job.sh").write_text(script)
+    with pytest.raises(UsageError, match="answered for each task") as caught:
+        prepare("--gs-wait=5", wish, *args, "job.sh", environ=environ)
+    assert "gsched why" in caught.value.hint
+    assert prepare(wish, *args, "job.sh", environ=environ).wait_s is None
+    assert prepare("--gs-wait=5", *args, "job.sh", environ=environ).wait_s == 5
+
+
 def test_waiting_for_an_answer_where_nothing_is_in_the_way(job_folder):
     assert prepare("--gs-wait=5", "-Q", "--parsable", "job.sh").wait_s == 5
     assert prepare("--gs-wait=5", "job.sh", environ={"SBATCH_WAIT": "0"}).wait_s == 5

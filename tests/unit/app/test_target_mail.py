@@ -36,6 +36,7 @@ class Post:
         self.told = DeadlineSettings(mail_command=COMMAND)
         self.sent: list[tuple[list[str], str]] = []
         self.problem = ""
+        self.refused: set[str] = set()
         self.open = threading.Event()
         self.open.set()
         self.restart()
@@ -46,7 +47,7 @@ class Post:
     def _hand(self, argv: list[str], text: str, _limit_s: float) -> str:
         self.open.wait(30)
         self.sent.append((argv, text))
-        return self.problem
+        return "no such address" if argv[-1] in self.refused else self.problem
 
     def befall(self, event: TargetEvent = AT_RISK, **facts: Any) -> TargetRecord:
         record = replace(target(), **facts)
@@ -157,6 +158,50 @@ def test_a_command_that_fails_is_tried_a_few_times_and_said(post, caplog):
     post.befall(key=JobKey(CLUSTER, 8, epoch=1000))
     post.settle()
     assert post.mail.counts == {"failed": TRIES, "sent": 1}
+
+
+def test_who_got_a_warning_does_not_get_it_again_as_another_did_not(post, caplog):
+    post.told = replace(post.told, mail_admin="ops@example.org")
+    post.refused = {"ops@example.org"}
+    post.befall()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(TRIES + 2):
+            post.settle()
+    assert [argv[-1] for argv in post.argvs] == ["alice"] + ["ops@example.org"] * TRIES
+    assert post.mail.counts == {"sent": 1, "failed": TRIES}
+    assert post.store.untold(CLUSTER, 0, ["at-risk"]) == []
+    assert "job 7: warned in vain, except for its user" in caplog.text
+    post.refused = {"alice"}
+    post.befall(key=JobKey(CLUSTER, 8, epoch=1000))
+    for _ in range(TRIES + 2):
+        post.settle()
+    assert [argv[-1] for argv in post.argvs[4:]] == ["alice", "ops@example.org", "alice", "alice"]
+    assert len(post.store.untold(CLUSTER, 0, ["at-risk"])) == 1
+
+
+def test_a_warning_survives_a_database_that_fails_for_a_moment(post, monkeypatch):
+    def fail_once(name: str) -> None:
+        own = getattr(post.store, name)
+
+        def fail(*_args: Any) -> Any:
+            monkeypatch.setattr(post.store, name, own)
+            raise OSError(name)
+
+        monkeypatch.setattr(post.store, name, fail)
+
+    post.befall()
+    fail_once("untold")
+    with pytest.raises(OSError, match="untold"):
+        post.round()
+    fail_once("told")
+    post.round()
+    wait_for(lambda: post.sent, "the letter to be handed over", 30, 0.01)
+    with pytest.raises(OSError, match="told"):
+        wait_for(post.settle, "the mark", 30, 0.01)
+    post.mail.is_due = True
+    post.settle()
+    assert len(post.sent) == 1
+    assert post.store.untold(CLUSTER, 0, ["at-risk"]) == []
 
 
 def test_rounds_do_not_wait_for_a_command_that_hangs(post):

@@ -13,8 +13,8 @@ from support.whole_history import target
 
 from gsched.app.target_recall import recalled
 from gsched.daemon.requests import RequestBook, Sighting
-from gsched.model.job import JobKey
-from gsched.model.target_records import Promise, TargetRecord
+from gsched.model.job import Allocation, JobKey, JobState
+from gsched.model.target_records import Promise, PromiseUse, TargetRecord
 from gsched.model.targets import Steps
 from gsched.policy.chronus_memory import Book, name_of
 from gsched.policy.registry import load, load_scoped
@@ -51,6 +51,24 @@ def test_a_promise_that_memory_lacks_is_put_in_as_it_was_made(requests):
     assert recalled(CHRONUS, memory, [record()], requests) is memory
 
 
+def test_what_a_promise_has_used_is_not_given_again(requests):
+    promise = replace(record().promise, restarts=2)
+    told = record(promise=promise, used=PromiseUse(3900.0, T0 + 50, 900.0), num_gpus=4)
+    found = Book.of(recalled(CHRONUS, {}, [told], requests)).targets[name_of(KEY)]
+    assert (found.restarts, found.asked.num_gpus) == (2, 4)
+    run = Allocation(("n1",), (4,), T0 + 60)
+    job = view(7, state=JobState.RUNNING)
+    same = replace(job, allocation=run, attempt=T0 + 50)
+    assert found.used.at(same, T0 + 60 + 250).gpu_s == 3000.0 + 1000.0
+    another = replace(same, attempt=T0 + 55)
+    assert found.used.at(another, T0 + 60 + 250).gpu_s == 3900.0 + 1000.0
+
+
+def test_a_job_that_was_queued_again_after_its_end_asked_later_than_its_token(requests):
+    told = record(asked_time=T0 + 1)
+    assert name_of(KEY) in Book.of(recalled(CHRONUS, {}, [told], requests)).targets
+
+
 def test_what_memory_has_stays_as_it_is(requests):
     memory = recalled(CHRONUS, {}, [record()], requests)
     other = record(promise=Promise(T0, T0 + 1, 0.1, 1.0))
@@ -74,7 +92,7 @@ def test_beside_other_policies_it_has_a_place_of_its_own(requests):
     "other",
     [
         {"key": JobKey(CLUSTER, 8, epoch=T0)},  # has left the queue
-        {"asked_time": T0 + 1},  # another request is in its place
+        {"asked_time": T0 - 1},  # another request is in its place
         {"steps": Steps((DEADLINE + 1,), (100.0,))},
         {"promise": None},
     ],

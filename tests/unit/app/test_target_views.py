@@ -20,14 +20,17 @@ from gsched.app.target_calendar import TargetCalendar, target_calendar
 from gsched.app.why import explain_job
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
+from gsched.explain.start_words import clock
 from gsched.explain.words import moment
 from gsched.model.job import JobState, Wants
-from gsched.slurm.records import SlurmConfig
+from gsched.slurm import wire
+from gsched.slurm.records import FreeText, SlurmConfig
 from gsched_cli.plan_chart import plan_chart
 from gsched_cli.queue_columns import COLUMNS
 from gsched_cli.show_rows import fact_rows
 
 HOUR = 3600
+COLUMN = {column.name: column for column in COLUMNS}
 
 
 @pytest.fixture(autouse=True)
@@ -273,6 +276,31 @@ def test_a_target_that_runs_stays_in_the_calendar_and_one_that_has_ended_does_no
     jobs = {"1": accepted(now()), "2": accepted(now())}
     found = calendar(settings, jobs, running, ended, targets={"num_standing": 1})
     assert [job.slurm_id for job in found.targets] == ["1"]
+
+
+def test_why_tells_whether_a_job_that_has_ended_has_met_its_deadline(
+    settings: Settings, slurm: StandInSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Slurm alone: the daemon tells of such a job no more, and its database is not for users."""
+    told = wire.append("", Wants(deadline=1_800_000_000))
+    texts = {9: FreeText("train", told)}
+    monkeypatch.setattr(slurm, "free_text", lambda _: texts)
+    facts = {"state": JobState.COMPLETED, "state_text": "COMPLETED", "start_time": 1_799_990_000}
+    slurm.rows = (row(9, **facts, end_time=1_799_999_400),)
+    assert lines(settings)["deadline"].startswith("met: it ended 10:00 before the deadline, ")
+    slurm.rows = (row(9, **facts, end_time=1_800_000_600),)
+    assert lines(settings)["deadline"].startswith("missed by 10:00: it asked for an end by ")
+    texts[9] = FreeText("train", "gs1{deadline=soon}")
+    assert "deadline" not in lines(settings)
+
+
+def test_the_planned_end_is_a_time_until_it_is_over(settings: Settings) -> None:
+    at = now()
+    cells = {}
+    for left_s in (30, -30):
+        found = calendar(settings, {"1": accepted(at, plan=[[at - 90, at + left_s, 4]])}, row(1))
+        cells[left_s] = COLUMN["planned_end"].cell(found.targets[0])
+    assert cells == {30: clock(at + 30, at), -30: "now"}
 
 
 def test_a_policy_without_deadlines_is_named(settings: Settings) -> None:

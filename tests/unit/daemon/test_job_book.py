@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.queue import row as queue_row
 from support.slurm_bench import Bench
 
@@ -51,3 +52,27 @@ def test_what_gsched_wrote_before_is_not_taken_for_another_hands() -> None:
         bench.stands(1, 0, written)
         assert not is_left_alone(written)
     assert is_left_alone(100)  # so many writes slurmctld does not forget
+
+
+@pytest.mark.parametrize("tasks", ["2", "2%1"])
+def test_the_last_task_of_an_array_has_one_key_from_when_it_waits_alone(tasks: str) -> None:
+    """Slurm gives it the number of the array: what was promised to it would be nobody's."""
+    bench = Bench(1)
+
+    def named(**facts: object) -> str:
+        bench.client.rows[20] = queue_row(20, **facts)
+        return next(v.key for v in bench.snapshot().jobs.views if v.key.job_id == 20).slurm_id
+
+    whole = {"is_unsplit_array": True}
+    assert named(array_tasks="1-2", **whole) == "20"
+    assert named(array_tasks=tasks, **whole) == "20_2"
+    assert named(job_id=20, array_task=2) == "20_2"
+    assert named(array_tasks="1-2", **whole) == "20"
+
+
+def test_a_task_that_slurm_splits_off_between_two_looks_has_its_own_key() -> None:
+    bench = Bench(1)
+    bench.client.rows[20] = queue_row(20, is_unsplit_array=True, array_tasks="1-2")
+    bench.snapshot()
+    bench.client.rows[20] = queue_row(20, job_id=20, array_task=2)
+    assert "20_2" in {view.key.slurm_id for view in bench.snapshot().jobs.views}

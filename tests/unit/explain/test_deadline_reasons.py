@@ -86,6 +86,12 @@ def utc() -> Iterator[None]:
             "it asks for 64 GPUs, and 1 GPU of its partition can be promised",
         ),
         (
+            "nodes-lost",
+            {"num_gpus": 16, "usable_gpus": 8, "pool_gpus": 16},
+            "it asks for 16 GPUs, and of the 16 GPUs of its partition only 8 GPUs can be used now, "
+            "for nodes are drained or down: submit it again when they are back",
+        ),
+        (
             "rule",
             {"rule": "user", "limit": 0},
             "its user may ask for no deadlines here ([deadlines] users)",
@@ -159,6 +165,12 @@ def test_a_refusal_says_why(code: str, params: dict[str, Any], words: str) -> No
             "after-targets",
             {"free_until_time": NINE},
             "cannot give way, and targets need its GPUs from 2026-12-07T09:00+00:00 on",
+        ),
+        (
+            "risk-held",
+            {},
+            "it is held, or waits for its begin time or another job: no GPUs are kept for it "
+            "meanwhile",
         ),
         (
             "profiling",

@@ -46,9 +46,28 @@ def test_how_a_promise_stands(state: str, text: str) -> None:
     assert words.target_words(TARGET | {"state": state}, AT) == text
 
 
-def test_an_end_that_is_at_hand_or_over_is_now() -> None:
+def test_an_end_that_is_over_is_now_and_one_to_come_is_a_time() -> None:
     over = TARGET | {"plan": [[AT - 900, AT - 90, 4]]}
     assert words.target_words(over, AT).endswith("should end by now")
+    at_hand = TARGET | {"plan": [[AT - 900, AT + 1, 4]]}
+    assert words.target_words(at_hand, AT).endswith("should end by 10:00")
+    assert words.plan_words(at_hand, AT) == "4 GPUs now–10:00"
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "text"),
+    [
+        (AT, "COMPLETED", "met: it ended 1:00:00 before the deadline, 11:00"),
+        (AT + HOUR + 60, "COMPLETED",
+         "met: it ended 59:00 before a later one of its soft deadlines, 12:00"),
+        (AT + 3 * HOUR, "COMPLETED", "missed by 1:00:00: it asked for an end by 12:00"),
+        (AT + 3 * HOUR, "FAILED", "missed by 1:00:00: it asked for an end by 12:00"),
+        (AT, "FAILED", "12:00 was not over yet: it is FAILED"),
+    ],
+)  # fmt: skip
+def test_what_came_of_a_deadline(end: int, state: str, text: str) -> None:
+    times = (AT + HOUR, AT + 2 * HOUR)
+    assert words.end_of_target_words(times, end, state, AT + 4 * HOUR) == text
 
 
 @pytest.mark.parametrize(
@@ -127,6 +146,11 @@ RISKY = TARGET | {"state": "at-risk"}
     ("told", "text"),
     [
         ({}, "it may need longer than its plan has for it"),
+        (
+            {"plan": [], "risk": {"code": "chronus.risk-held", "params": {}}},
+            "it is held, or waits for its begin time or another job: no GPUs are kept for it "
+            "meanwhile",
+        ),
         (
             {"plan": [], "finish_time": 2**33},
             "no GPUs can be held for it: nodes are lost, or others' promises need them",

@@ -114,6 +114,8 @@ def test_a_value_is_not_taken_from_the_next_line():
         (["--gs-deadline=now"], "has passed already"),
         (["--gs-deadline=2300-01-01"], "'2300-01-01' is too far away"),
         (["--gs-deadline=2d"], "not a time"),
+        (["--gs-deadline=9999-12-31"], "--gs-deadline: '9999-12-31' is too far away"),
+        (["--gs-deadline=9999-12-31T23:59"], "is too far away"),
         (["--gs-soft-deadline=now+1hour"], "'now+1hour' names no reward"),
         (["--gs-soft-deadline=now+1hour="], "the reward '' is no number"),
         (["--gs-soft-deadline=now+1hour=-1"], "the reward '-1' is no number above 0"),

@@ -6,13 +6,13 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.jobs import T0, snapshot, view
 
 from gsched.engine.validate import MEMORY_BYTES
 from gsched.model.cluster import NodeView, ReservationView
-from gsched.model.decision import Admit, Grant, Refuse, Revoke
+from gsched.model.decision import Admit, Grant, Refuse, Renew, Revoke
 from gsched.model.job import (
     MAX_DEADLINE,
     Allocation,
@@ -26,8 +26,10 @@ from gsched.model.job import (
     Wants,
 )
 from gsched.model.targets import TargetRules
+from gsched.policy import chronus_round
 from gsched.policy.chronus import Chronus
 from gsched.policy.chronus_memory import Book, name_of
+from gsched.policy.remaining import remaining
 
 NOW = T0 + 100
 LEASE_S = 100
@@ -350,6 +352,10 @@ def test_a_refusal_offers_fewer_gpus_where_they_are_enough():
 
 @settings(max_examples=60, deadline=None)
 @given(jobs=some, more=some)
+@example(
+    jobs=[(2, 257, 0), (2, 65, 45), (3, 208, 0), (1, 50, 5), (8, 50, 191)],
+    more=[(1, 105, 5), (3, 173, 126), (8, 50, 0)],
+)
 def test_a_promise_is_kept_in_the_plan_whoever_comes(jobs, more):
     policy = chronus()
     first = [
@@ -460,7 +466,8 @@ def test_what_has_left_is_forgotten():
         {"targets": {"1@1750000000": [[0, [1], [1.0]], 1, "nan", 1, 1, 1, [1, 1, 1], []]}},
         {"refused": {"1@1750000000": [[0, [], []], 3, {}, None, []]}},
         {"loads": {"gpu": [5, "x", {}]}, "last": {"way": 3, "gap": "x"}},
-        {"loads": {"gpu": [1, 2, {"a": 1, "3": "x"}]}},
+        {"loads": {"gpu": [1, 2, {"a": 1, "3": "x"}, [7]]}},
+        {"refused": {"1@1750000000": [[0, [1], [1.0], 1, 5], "x", {}, None, []]}},
     ],
 )
 def test_damaged_memory_is_forgotten(damage):
@@ -471,13 +478,83 @@ def test_damaged_memory_is_forgotten(damage):
 def test_memory_stays_within_bounds_with_thousands_of_jobs():
     policy = chronus(solve_s=0)
     kept = [asks(k, 20_000 + 10 * k, gpus=1 + k % 8) for k in range(600)]
-    refused = [asks(1000 + k, 500) for k in range(3000)]
+    refused = [asks(1000 + k, 500, user=f"u{k % 9}") for k in range(3000)]
     decision = decide(policy, [*kept, *refused], nodes=120)
     assert len(of(decision, Admit)) == 600
     assert len(json.dumps(decision.memory)) < MEMORY_BYTES / 2
     book = Book.of(stored(decision))
     assert len(book.targets) == 600
     assert len(book.refused) == 3000
+
+
+def test_a_promise_is_bound_to_the_gpus_and_the_pool_that_it_was_given_for():
+    wide, small = asks(1, 9 * HOUR, gpus=4, run_s=8 * HOUR), asks(2, 9 * HOUR, run_s=8 * HOUR)
+    policy = chronus()
+    decision = decide(policy, [wide, small])
+    assert set(of(decision, Admit)) == {1, 2}
+    widened = replace(small, request=asks(2, 1, gpus=8).request)
+    after = decide(policy, [wide, widened], stored(decision), now=NOW + 5)
+    assert set(of(after, Refuse)) == {2}
+    assert of(after, Admit)[1].finish_time <= NOW + 9 * HOUR
+    narrower = replace(widened, request=asks(2, 1, gpus=2).request)
+    assert 2 in of(decide(policy, [wide, narrower], stored(after), now=NOW + 9), Admit)
+    moved = replace(small, partitions=("other",))
+    elsewhere = decide(policy, [wide, moved], stored(decision), now=NOW + 5)
+    assert set(of(elsewhere, Refuse)) == {2}
+    running = decide(policy, [runs(wide), small], stored(decision), now=NOW + 5)
+    assert set(of(running, Admit)) == {1, 2}
+
+
+def test_no_time_counts_twice_in_a_probability():
+    # 500 s of its budget are left, it needs 1000 ± 10 %, and is due in 900: it will be late.
+    one = asks(1, 1400, run_s=1000)
+    policy = chronus(relative_error=0.1, quantile=0.5)
+    first = decide(policy, [one])
+    assert set(of(first, Admit)) == {1}
+    slow = told(runs(one, since=NOW), left=1000, per_s=1.0, now=NOW + 500)
+    later = decide(policy, [slow], stored(first), now=NOW + 500)
+    left = remaining(slow, NOW + 500, 0.5, 0.1, 0.0, may_lower=True)
+    assert of(later, Admit)[1].probability <= left.probability_within(900) + 1e-4
+    assert left.probability_within(900) < 0.5
+
+
+def test_what_was_used_is_counted_over_all_attempts():
+    one = asks(1, 9000, gpus=8, run_s=3000)
+    policy = chronus()
+    first = decide(policy, [one])
+    runs_on = decide(policy, [runs(one, since=NOW)], stored(first), now=NOW + 1000)
+    again = replace(one, attempt=NOW + 1100)
+    back = decide(policy, [again], stored(runs_on), now=NOW + 1100)
+    used = Book.of(back.memory).targets[name_of(one.key)].used
+    assert used.gpu_s == 8000
+    second = decide(policy, [runs(again, since=NOW + 2000)], stored(back), now=NOW + 2500)
+    assert Book.of(second.memory).targets[name_of(one.key)].used.gpu_s == 8000 + 4000
+
+
+def test_nothing_is_planned_for_a_target_that_is_held_beyond_its_deadline():
+    one = asks(1, 2000, gpus=8)
+    policy = chronus()
+    first = decide(policy, [one])
+    held = replace(one, eligible=None)
+    kept = decide(policy, [held], stored(first), now=NOW + 500)
+    assert of(kept, Admit)[1].plan
+    stays = waits(2, gpus=8, run_s=500, exclusions=STAYS)
+    over = decide(policy, [held, stays], stored(kept), now=NOW + 3000)
+    assert not of(over, Admit)[1].plan
+    assert of(over, Admit)[1].probability == 0
+    assert code(over, stays) == "chronus.spot"
+
+
+def test_of_too_many_requests_the_rest_is_refused_without_a_look(monkeypatch):
+    monkeypatch.setattr(chronus_round, "MAX_REQUESTS", 3)
+    jobs = [asks(k, 9000) for k in range(5)]
+    policy = chronus()
+    first = decide(policy, [*jobs, asks(9, 9000, user="bob")])
+    assert set(of(first, Admit)) == {0, 1, 2, 9}
+    assert set(of(first, Refuse)) == {3, 4}
+    assert first.reasons[jobs[4].key].params["rule"] == "max_requests"
+    later = decide(policy, jobs[2:], stored(first), now=NOW + 5)
+    assert set(of(later, Admit)) == {2, 3, 4}
 
 
 # -- the order ---------------------------------------------------------------------------------
@@ -496,6 +573,19 @@ def test_a_target_waits_behind_shorter_best_effort_until_its_time_has_come():
     due = decide(policy, [target, short], stored(decision), now=NOW + 3950)
     assert positions(due) == [1, 2]
     assert set(of(due, Grant)) == {1}
+
+
+def test_a_target_that_runs_is_not_stopped_before_it_is_a_lease_ahead():
+    target, short = asks(1, 5000, gpus=8), waits(2, gpus=8, run_s=300)
+    policy = chronus()
+    first = decide(policy, [target, short])
+    begun = runs(target, since=NOW + 3950, lease_s=20)
+    ahead = decide(policy, [begun, short], stored(first), now=NOW + 3970)
+    assert not of(ahead, Revoke)
+    assert set(of(ahead, Renew)) == {1}
+    early = runs(target, since=NOW + 2000, lease_s=20)
+    far = decide(policy, [early, short], stored(first), now=NOW + 2020)
+    assert set(of(far, Revoke)) == {1}
 
 
 def test_it_wakes_up_when_a_target_has_to_come_first():
@@ -529,10 +619,17 @@ def test_jobs_of_which_nothing_is_known_run_first_for_a_while_in_a_part_of_the_p
     assert code(decide(chronus(), unknown), unknown[0]) == "chronus.spot"
 
 
-def test_leases_of_targets_and_of_others_have_their_own_lengths():
-    decision = decide(chronus(spot_lease_s=30), [asks(1, 1020), waits(2)])
+def test_a_lease_of_a_target_is_as_long_as_its_plan_and_others_as_spot_has_them():
+    must_run, has_time = asks(1, 1000), asks(3, 1020)
+    decision = decide(chronus(spot_lease_s=30), [must_run, waits(2), has_time])
     lengths = {k: a.length_s for k, a in of(decision, Grant).items()}
-    assert lengths == {1: LEASE_S, 2: 30}
+    assert lengths == {1: LEASE_S, 2: 30, 3: 30}
+    # A pause of it is planned: another one needs the GPUs from 60 s on.
+    maintenance = ReservationView("m", ("n0",), NOW + 60, NOW + 100)
+    cut = decide(
+        chronus(spot_lease_s=30, least_run_s=1), [asks(1, 1040)], reservations=(maintenance,)
+    )
+    assert of(cut, Admit)[1].plan[0].end_time == NOW + 60
 
 
 # -- room for what will come -------------------------------------------------------------------
@@ -542,7 +639,7 @@ def loaded(share, num_gpus=8):
     """Memory of a pool of which small jobs have used this part."""
     known_s = 30 * 86400
     of_all = share * num_gpus * 2 * 86400  # e-folding time, all of it known
-    return {"version": 1, "loads": {"gpu": [NOW - known_s, NOW - 50, {"10": of_all}]}}
+    return {"version": 1, "loads": {"gpu": [NOW - known_s, NOW - 50, {"10": of_all}, {}]}}
 
 
 def test_far_ahead_gpus_are_kept_for_smaller_jobs():
@@ -560,6 +657,20 @@ def test_small_and_near_ones_are_promised_all_the_same():
     near = asks(2, 1000, gpus=4, run_s=900)
     decision = decide(chronus(room=1), [small, near], loaded(0.9))
     assert set(of(decision, Admit)) == {1, 2}
+
+
+def test_no_user_alone_has_gpus_kept_and_held_jobs_bring_nothing():
+    policy = chronus(room=1)
+    first = decide(policy, [])
+    held = [replace(waits(k, run_s=HOUR, submit=NOW + 1), eligible=None) for k in range(100, 500)]
+    nothing = decide(policy, held, stored(first), now=NOW + 5)
+    assert not Book.of(nothing.memory).loads["gpu"].by_size
+    queued = [waits(k, run_s=HOUR, submit=NOW + 1) for k in range(100, 500)]
+    many = decide(policy, queued, stored(first), now=NOW + 5)
+    assert Book.of(many.memory).loads["gpu"].share_of_smaller(1e9, 8) <= 0.25 + 1e-6
+    two = [replace(one, user=f"u{number % 2}") for number, one in enumerate(queued)]
+    both = decide(policy, two, stored(first), now=NOW + 5)
+    assert Book.of(both.memory).loads["gpu"].share_of_smaller(1e9, 8) > 0.4
 
 
 def test_what_comes_is_counted_once_and_fades():

@@ -91,7 +91,7 @@ def test_every_promise_is_kept_in_rounds_and_with_costs(jobs):
     assert np.isfinite(result.end_s).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(jobs=workloads(8))
 def test_every_promise_is_kept_where_it_decides_at_every_event(jobs):
     result, promised = run(jobs, SimRules())

@@ -51,7 +51,7 @@ def turns(jobs, nodes=2, fixed=(), types=None):
 
 
 def test_small_jobs_on_every_node_make_room_for_one_that_fills_a_node():
-    small = [job(k, 1, on=[(f"n{k % 2}", 1)]) for k in (1, 2)]
+    small = [job(k, 1, on=[(f"n{k - 1}", 1)]) for k in (1, 2)]
     done = turns([job(0, 8), *small])
     assert done.begins == [0]
     assert len(done.stays) == 1

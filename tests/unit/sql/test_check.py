@@ -149,6 +149,7 @@ MORE = {
         "promised_probability = NULL, budget_gpu_s = NULL",
     ),
     "a probability": ("target", "UPDATE targets SET probability = 1.5"),
+    "what a promise has used": ("target", "UPDATE targets SET used_gpu_s = -1"),
     "a level of risk": ("target", "UPDATE targets SET risk = 'x'"),
     "an end that stands": ("target", "UPDATE targets SET end_time = 1800"),
     "a plan": ("target", "UPDATE target_runs SET end_time = start_time"),

@@ -13,7 +13,7 @@ from support.whole_history import target
 from gsched.errors import LostLeadershipError
 from gsched.model.decision import Alternative, PlannedRun
 from gsched.model.job import JobKey, JobState
-from gsched.model.target_records import Risk, TargetEvent, TargetState
+from gsched.model.target_records import PromiseUse, Risk, TargetEvent, TargetState
 from gsched_sql import maintenance
 
 WARNED = TargetEvent(1700, "at-risk", 12_500, 0.4)
@@ -74,6 +74,21 @@ def test_the_same_again_changes_nothing_and_what_is_new_takes_its_place(history)
     targets.keep(CLUSTER, [(kept, [TargetEvent(1900, "kept")])])
     assert targets.standing(CLUSTER) == []
     assert targets.latest(CLUSTER, [kept.key]) == {kept.key: kept}
+
+
+def test_of_two_changes_of_one_request_the_last_holds_and_both_have_befallen_it(history):
+    later = replace(target(), risk=Risk.AT_RISK, probability=0.4, warned=Risk.AT_RISK)
+    history.targets().keep(CLUSTER, [(target(), [ADMITTED]), (later, [WARNED])])
+    assert history.targets().standing(CLUSTER) == [later]
+    assert history.targets().events(later) == [ADMITTED, WARNED]
+
+
+@each_engine
+def test_what_a_promise_has_used_comes_back(history):
+    promise = replace(target().promise, restarts=3)
+    record = replace(target(), promise=promise, used=PromiseUse(30.5, 1600, 12.25), gone_time=1700)
+    history.targets().keep(CLUSTER, [(record, [])])
+    assert history.targets().standing(CLUSTER) == [record]
 
 
 def test_another_request_of_a_job_is_beside_the_earlier_one(history):

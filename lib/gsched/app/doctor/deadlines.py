@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gsched.app.doctor.findings import Finding
-from gsched.app.doctor.names import unknown_names
+from gsched.app.doctor.names import unknown_names, unknown_users
 from gsched.app.doctor.walk import Walk
 from gsched.config.deadlines import DeadlineSettings
 from gsched.errors import ConfigError
@@ -48,8 +48,17 @@ def check_settings(walk: Walk) -> Iterator[Finding]:
             "no [heartbeat] dir: nobody sees before its end that a job is slower than was thought",
             "set dir in [heartbeat] to a folder that the nodes and this host share",
         )
+    told = settings.deadlines
+    if not told.max_per_user and not told.max_gpu_hours_per_user and told.max_share >= 1:
+        yield Finding(
+            "note",
+            "deadline-share",
+            _WHAT,
+            "one user may have all GPUs promised: nothing bounds what is promised to one",
+            "set max_per_user or max_gpu_hours_per_user in [deadlines]",
+        )
     yield from _bound(walk)
-    yield from _command(settings.deadlines)
+    yield from _command(told)
 
 
 def _bound(walk: Walk) -> Iterator[Finding]:
@@ -61,7 +70,8 @@ def _bound(walk: Walk) -> Iterator[Finding]:
     for policy in _policies(walk):
         for spec in describe(policy).knobs:
             quantile = given.get(spec.name, spec.default)
-            if spec.name == "quantile" and told > quantile:
+            is_one = spec.minimum <= quantile <= spec.maximum  # else the policy refuses it
+            if spec.name == "quantile" and is_one and told > quantile:
                 yield Finding(
                     "warn",
                     "deadline-bound",
@@ -111,8 +121,9 @@ def _problem(program: Path) -> str:
 
 
 def check_names(walk: Walk) -> Iterator[Finding]:
-    """Accounts and QOS of ``[deadlines]``: one that is none lets nobody in."""
+    """Users, accounts and QOS of ``[deadlines]``: one that is none lets nobody in."""
     told = walk.settings.deadlines
+    yield from unknown_users("deadlines.users", told.users)
     if not walk.config.has_slurmdbd:
         return
     if told.accounts:

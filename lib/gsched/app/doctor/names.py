@@ -41,10 +41,7 @@ def check_partitions(walk: Walk) -> Iterator[Finding]:
 def check_excludes(walk: Walk) -> Iterator[Finding]:
     """Users and accounts whose jobs shall not be touched: one that is none protects nobody."""
     settings = walk.settings.daemon
-    if settings.exclude_users:
-        known = {entry.pw_name for entry in pwd.getpwall()}
-        names = [name for name in settings.exclude_users if not _is_user(name)]
-        yield from unknown_names("user-unknown", "daemon.exclude_users", "user", names, known)
+    yield from unknown_users("daemon.exclude_users", settings.exclude_users)
     if settings.exclude_accounts and walk.config.has_slurmdbd:
         text = walk.output("sacctmgr", "-n", "-P", "show", "account", "format=account")
         accounts = set(text.split())
@@ -98,6 +95,14 @@ def check_helper(walk: Walk) -> Iterator[Finding]:
             "helper.verbs allows something, but helper.nodes is empty: nothing may be done",
             'name the nodes in [helper], such as nodes = ["gn[01-16]"]',
         )
+
+
+def unknown_users(key: str, names: Collection[str]) -> Iterator[Finding]:
+    """A finding for each name of the setting `key` that is no user's."""
+    if names:
+        known = {entry.pw_name for entry in pwd.getpwall()}
+        unknown = [name for name in names if not _is_user(name)]
+        yield from unknown_names("user-unknown", key, "user", unknown, known)
 
 
 def unknown_names(

@@ -58,6 +58,10 @@ def _targets() -> None:
         sa.Column("promised_finish_time", sa.BigInteger()),
         sa.Column("promised_probability", sa.Double()),
         sa.Column("budget_gpu_s", sa.Double()),
+        sa.Column("restarts", sa.BigInteger()),
+        sa.Column("used_gpu_s", sa.Double()),
+        sa.Column("used_attempt", sa.BigInteger()),
+        sa.Column("used_attempt_gpu_s", sa.Double()),
         sa.Column("finish_time", sa.BigInteger()),
         sa.Column("probability", sa.Double()),
         sa.Column("risk", sa.String(16), nullable=False),
@@ -68,6 +72,7 @@ def _targets() -> None:
         sa.Column("reward", sa.Double()),
         sa.Column("warned", sa.String(16), nullable=False),
         sa.Column("warned_time", sa.BigInteger()),
+        sa.Column("gone_time", sa.BigInteger()),
         sa.ForeignKeyConstraint(
             ["cluster_id"], ["clusters.id"], name=op.f("fk_targets_cluster_id")
         ),
