@@ -154,9 +154,9 @@ _REFUSALS: dict[str, Callable[[Params], str]] = {
         f"it asks for {_gpus(p)}, and {_gpus(p, 'pool_gpus')} of its partition can be promised"
     ),
     f"{REFUSED}nodes-lost": lambda p: (
-        f"it asks for {_gpus(p)}, and of the {_gpus(p, 'pool_gpus')} of its partition only "
-        f"{_gpus(p, 'usable_gpus')} can be used now, for nodes are drained or down: submit it "
-        "again when they are back"
+        f"it asks for {_gpus(p)}, and of the {_gpus(p, 'pool_gpus')} of its partition that can "
+        f"be promised {_gpus(p, 'usable_gpus')} can be used now, for nodes are drained or down: "
+        "submit it again when they are back"
     ),
     f"{REFUSED}no-estimate": lambda _: (
         "how long it runs is not known: a time limit (--time) or --gs-profile tells it"

@@ -144,10 +144,12 @@ class Desk:
             return _No("no-gpus", {})
         if need is None or left is None or left.source == DEFAULT:
             return _No("no-estimate", {})
-        most = int(self.rules.max_share * plan.pool.num_gpus)
-        if need.gpus > most:
-            gpus = new.view.request.gpus.minimum
+        gpus, pool = new.view.request.gpus.minimum, plan.pool
+        usable, most = (int(self.rules.max_share * n) for n in (pool.num_gpus, pool.all_gpus))
+        if max(need.gpus, gpus) > most:
             return _No("too-wide", {"num_gpus": gpus, "pool_gpus": most})
+        if need.gpus > usable:
+            return _No("nodes-lost", {"num_gpus": gpus, "usable_gpus": usable, "pool_gpus": most})
         last = new.steps.times[-1]
         if need.begin + need.need_s > last - self.margin_s(last):
             return _No(TOO_LATE, {"remaining_s": need.need_s})

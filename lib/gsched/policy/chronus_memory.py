@@ -114,7 +114,7 @@ class Target:
     """A promise: the job ends until `due`, one of its deadlines, with `probability`.
 
     `budget_gpu_s` is what it may need for that; `restarts` is how many it had when it was admitted.
-    `runs` is the last plan.
+    `runs` is the last plan. `is_behind`: it was held meanwhile, and is planned after all others.
     """
 
     asked: Asked
@@ -125,6 +125,7 @@ class Target:
     restarts: int
     used: Used
     runs: tuple[Span, ...] = ()
+    is_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +222,12 @@ def _target_row(target: Target) -> list[JsonValue]:
         target.restarts,
         [used.attempt, used.before, used.last],
         runs,
+        target.is_behind,
     ]
 
 
 def _target(row: list[Any]) -> Target:
-    asked, due, budget, admitted, probability, restarts, used, runs = row
+    asked, due, budget, admitted, probability, restarts, used, runs, is_behind = row
     moments = [int(moment) for moment in runs]
     return Target(
         _asked(asked),
@@ -236,6 +238,7 @@ def _target(row: list[Any]) -> Target:
         int(restarts),
         Used(int(used[0]), _finite(used[1]), _finite(used[2])),
         tuple(zip(moments[::2], moments[1::2], strict=True)),
+        bool(is_behind),
     )
 
 

@@ -73,7 +73,8 @@ def in_order(round_: Round) -> Ordered:
     lease_s = policy.knob_values["lease_s"]
     form = OrderForm.static(keys, Discipline(True, Misfit.SKIP, lease_s))
     ready = jobs.reorderable & (jobs.num_gpus > 0) & ~np.isnan(jobs.waiting_since)
-    turns = NodePass.of(state, round_.pools, rows, ready.tolist()).turns()
+    due = frozenset(row for row in rows if places[row].part == DUE)
+    turns = NodePass.of(state, round_.pools, rows, ready.tolist(), due).turns()
     grace_s = policy.seconds(GRACE.name)
     given = lease_actions(policy.name, state, form, turns, grace_s, now)
     actions = tuple([_with_length(action, round_) for action in given])
@@ -82,8 +83,8 @@ def in_order(round_: Round) -> Ordered:
         for row in rows
         if jobs.reorderable[row]
     }
-    for one in round_.standing.values():  # those that run have a reason as well
-        if not jobs.pending[one.row]:
+    for one in round_.standing.values():  # those that run, or are held, have a reason as well
+        if not jobs.pending[one.row] or round_.is_held(one):
             place = whose.of_target(jobs.views[one.row], one)
             reasons[jobs.keys[one.row]] = (place.code, place.params)
     ordered = np.array(turns.ordered, dtype=np.int64)
@@ -186,6 +187,8 @@ class _Places:
             "is_due": is_due,
             "probability": round_.probability(one),
         }
+        if round_.is_held(one):
+            return Place(SPOT, _service(view, left), "chronus.risk-held", {})
         if is_due:
             return Place(DUE, float(starts), "chronus.target", params)
         service = _service(view, left)

@@ -17,9 +17,12 @@ from gsched.policy.pools import NOWHERE, Pools
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """GPUs of a pool that can be used now, those of its largest node, and its calendar."""
+    """GPUs of a pool that can be used now, all that it has, those of its largest node, and its
+    calendar.
+    """
 
     num_gpus: int
+    all_gpus: int
     node_gpus: int
     free: Calendar
 
@@ -42,7 +45,7 @@ def pool_views(
     `safe_end` is when a job that cannot give way has surely ended (epoch); `lease_s` is the lease
     that one without gets now.
     """
-    reserved_now = _reserved(state, now)
+    reserved_now, sizes = _reserved(state, now), pool_sizes(state, pools)
     nodes = {n.name: n for n in state.nodes if n.partitions and n.is_usable}
     found: dict[int, PoolView] = {}
     members: dict[int, list[NodeView]] = {NOWHERE: []}
@@ -57,7 +60,10 @@ def pool_views(
             span = (max(now, reservation.start_time), min(FOREVER, reservation.end_time))
             if inside and span[1] > now:
                 free.take([span], inside)
-        found[number] = PoolView(num_gpus, max((n.num_gpus for n in own), default=1), free)
+        all_gpus = sizes.get(number, 0)
+        found[number] = PoolView(
+            num_gpus, all_gpus, max((n.num_gpus for n in own), default=1), free
+        )
     for row, view in enumerate(state.jobs.views):
         if view.holds_gpus and row not in targets:
             end = held_until(view, pools, now, lease_s, safe_end)

@@ -138,16 +138,16 @@ class Round:
         spot_s = self.policy.spot_lease_s
         self.views = pool_views(self.state, self.pools, self.now, spot_s, self._safe_end, targets)
         for name, one in self.standing.items():
-            if not self._is_over(one):
+            if self.is_held(one):
+                held = replace(one.target, is_behind=True)
+                self.standing[name] = replace(one, target=held)
+            else:
                 self.standing[name] = replace(one, need=self._need_of(one))
 
-    def _is_over(self, one: Standing) -> bool:
-        """Whether a target has missed its last deadline and may not even start: nothing is planned
-        for it.
-        """
+    def is_held(self, one: Standing) -> bool:
+        """Whether a target may not start: nothing is planned for it, others may have its room."""
         view = self.state.jobs.views[one.row]
-        is_held = view.eligible is None and not view.holds_gpus
-        return is_held and one.target.asked.times[-1] <= self.now
+        return view.eligible is None and not view.holds_gpus
 
     def _need_of(self, one: Standing) -> Need:
         """As far as its budget goes; what has cost time through no fault of its own is added."""
@@ -200,7 +200,7 @@ class Round:
         keys = {name: self.state.jobs.keys[one.row] for name, one in self.standing.items()}
         needs: dict[int, list[Need]] = {pool: [] for pool in self.views}
         for one in self.standing.values():
-            if one.need is not None:
+            if one.need is not None and not one.target.is_behind:
                 needs[one.pool].append(one.need)
         for pool, own in needs.items():
             view = self.views[pool]
@@ -212,12 +212,15 @@ class Round:
         self.book.way = max(ways, key=WAYS.index, default=WAYS[0])
         self.book.gap = max((p.plan.gap for p in self.plans.values()), default=0.0)
         for name, one in self.standing.items():
-            plan = self.plans[one.pool].plan
-            if one.need is not None and one.left is not None and math.isfinite(one.left.safe_s):
-                more_s = math.ceil(one.left.safe_s - 1e-6) - one.need.need_s
-                spend_more(plan, one.need, more_s)
+            plan, need, is_behind = self.plans[one.pool].plan, one.need, one.target.is_behind
+            if need is not None and is_behind:
+                plan.spans[name] = ()
+                spend_more(plan, need, need.need_s)
+                is_behind = not plan.spans[name] or plan.spans[name][-1][1] > need.due
+            if need is not None and one.left is not None and math.isfinite(one.left.safe_s):
+                spend_more(plan, need, math.ceil(one.left.safe_s - 1e-6) - need.need_s)
             spans = plan.spans.get(name, ())
-            self.book.targets[name] = replace(one.target, runs=spans)
+            self.book.targets[name] = replace(one.target, runs=spans, is_behind=is_behind)
 
     # -- who asks ------------------------------------------------------------------------------
 

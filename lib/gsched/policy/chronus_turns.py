@@ -56,6 +56,8 @@ class _Node:
 class NodePass:
     """`rows` are waiting jobs and those running ones that may have to give way, in order; `ready`
     are the waiting ones that could start now. `takers` are by node who has been put there.
+    For a row of `first` that finds no room yet nodes are `kept`, as leases end at different times:
+    nobody begins there, and who runs there goes on without a new lease until it fits.
     """
 
     jobs: JobTable
@@ -64,9 +66,18 @@ class NodePass:
     nodes: dict[str, _Node]
     takers: dict[str, list[int]] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
+    first: frozenset[int] = frozenset()
+    kept: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, state: ClusterState, pools: Pools, rows: list[int], ready: list[bool]) -> NodePass:
+    def of(
+        cls,
+        state: ClusterState,
+        pools: Pools,
+        rows: list[int],
+        ready: list[bool],
+        first: frozenset[int] = frozenset(),
+    ) -> NodePass:
         """Over the usable nodes of a snapshot. What is being cleaned up is as good as free."""
         usable = [node for node in state.nodes if node.name in pools.usable]
         nodes = {
@@ -74,6 +85,7 @@ class NodePass:
             for number, node in enumerate(usable)
         }
         self = cls(state.jobs, rows, ready, nodes)
+        self.first = first
         self.places = {row: number for number, row in enumerate(rows)}
         for view in state.jobs.holders():
             if view.state is JobState.COMPLETING and pools.could_free(view):
@@ -111,7 +123,22 @@ class NodePass:
                 if parts is not None:
                     self._take(parts, row)
                     done.begins.append(row)
+                elif row in self.first:
+                    self._keep_nodes(self.jobs.views[row])
         return done
+
+    def _keep_nodes(self, view: JobView) -> None:
+        """Those nodes for a job on which it has most room already."""
+        gpus, left = view.request.gpus.minimum, list[_Node]()
+        for node in self.nodes.values():
+            if _suits(node.view, view) and node.view.name not in self.kept:
+                left.append(node)
+        for node in sorted(left, key=lambda n: (-n.room, n.place)):
+            if gpus <= 0:
+                break
+            gpus -= node.view.num_gpus
+            node.room = 0
+            self.kept.add(node.view.name)
 
     def _under_way(self) -> dict[int, list[int]]:
         """The waiting jobs for which GPUs are being freed, with those that give way for them."""
@@ -131,6 +158,8 @@ class NodePass:
     def _keep_or_leave(self, row: int, done: Turns) -> None:
         parts = _parts(self.jobs.views[row])
         self._no_longer_later(row)
+        if not self.kept.isdisjoint(parts):
+            return
         if all(self.nodes[name].room >= gpus for name, gpus in parts.items()):
             for name, gpus in parts.items():
                 self.nodes[name].room -= gpus

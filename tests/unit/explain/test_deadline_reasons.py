@@ -88,8 +88,8 @@ def utc() -> Iterator[None]:
         (
             "nodes-lost",
             {"num_gpus": 16, "usable_gpus": 8, "pool_gpus": 16},
-            "it asks for 16 GPUs, and of the 16 GPUs of its partition only 8 GPUs can be used now, "
-            "for nodes are drained or down: submit it again when they are back",
+            "it asks for 16 GPUs, and of the 16 GPUs of its partition that can be promised 8 GPUs "
+            "can be used now, for nodes are drained or down: submit it again when they are back",
         ),
         (
             "rule",

@@ -531,18 +531,41 @@ def test_what_was_used_is_counted_over_all_attempts():
     assert Book.of(second.memory).targets[name_of(one.key)].used.gpu_s == 8000 + 4000
 
 
-def test_nothing_is_planned_for_a_target_that_is_held_beyond_its_deadline():
-    one = asks(1, 2000, gpus=8)
+def test_a_target_that_is_held_gives_its_place_back_and_is_planned_behind_others_later():
+    one = asks(1, 2500, gpus=8)
     policy = chronus()
     first = decide(policy, [one])
     held = replace(one, eligible=None)
-    kept = decide(policy, [held], stored(first), now=NOW + 500)
-    assert of(kept, Admit)[1].plan
-    stays = waits(2, gpus=8, run_s=500, exclusions=STAYS)
-    over = decide(policy, [held, stays], stored(kept), now=NOW + 3000)
-    assert not of(over, Admit)[1].plan
-    assert of(over, Admit)[1].probability == 0
-    assert code(over, stays) == "chronus.spot"
+    kept = decide(policy, [held], stored(first), now=NOW + 10)
+    assert not of(kept, Admit)[1].plan
+    assert of(kept, Admit)[1].probability == 0
+    assert code(kept, held) == "chronus.risk-held"
+    back = decide(policy, [one], stored(kept), now=NOW + 20)
+    assert of(back, Admit)[1].probability > 0.9  # nobody has taken its room
+    newcomer = asks(2, 2100, gpus=8, run_s=1100)
+    both = decide(policy, [held, newcomer], stored(kept), now=NOW + 20)
+    assert of(both, Admit)[2].plan
+    again = decide(policy, [one, newcomer], stored(both), now=NOW + 900)
+    after = of(again, Admit)
+    assert after[2].finish_time <= NOW + 2100
+    assert after[1].finish_time > NOW + 2500
+    stays = waits(3, gpus=8, run_s=500, exclusions=STAYS)
+    free = decide(policy, [held, stays], stored(kept), now=NOW + 3000)
+    assert code(free, stays) == "chronus.spot"
+
+
+def test_what_only_lost_nodes_keep_from_being_promised_is_told_so():
+    one = asks(1, 5000, gpus=16)
+    state = cluster([one], nodes=2)
+    down = replace(state.nodes[1], state="down", flags=("down",))
+    lost = chronus().decide(replace(state, nodes=(state.nodes[0], down)), {}, NOW)
+    assert code(lost, one) == "chronus.refused-nodes-lost"
+    assert lost.reasons[one.key].params == {"num_gpus": 16, "usable_gpus": 8, "pool_gpus": 16}
+    wider = asks(1, 5000, gpus=24)
+    assert (
+        code(chronus().decide(cluster([wider], nodes=2), {}, NOW), wider)
+        == "chronus.refused-too-wide"
+    )
 
 
 def test_of_too_many_requests_the_rest_is_refused_without_a_look(monkeypatch):
@@ -579,8 +602,8 @@ def test_a_target_that_runs_is_not_stopped_before_it_is_a_lease_ahead():
     target, short = asks(1, 5000, gpus=8), waits(2, gpus=8, run_s=300)
     policy = chronus()
     first = decide(policy, [target, short])
-    begun = runs(target, since=NOW + 3950, lease_s=20)
-    ahead = decide(policy, [begun, short], stored(first), now=NOW + 3970)
+    begun = runs(target, since=NOW + 3850, lease_s=20)
+    ahead = decide(policy, [begun, short], stored(first), now=NOW + 3870)
     assert not of(ahead, Revoke)
     assert set(of(ahead, Renew)) == {1}
     early = runs(target, since=NOW + 2000, lease_s=20)

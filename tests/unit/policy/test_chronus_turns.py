@@ -30,7 +30,7 @@ def job(number, gpus, *, on=(), beneficiary="", nodes=ONE_NODE, gpu_type=None):
     return replace(one, state=JobState.RUNNING, allocation=held, lease=lease)
 
 
-def turns(jobs, nodes=2, fixed=(), types=None):
+def turns(jobs, nodes=2, fixed=(), types=None, first=frozenset()):
     """The pass over `jobs`, who are in order; `fixed` hold GPUs and stand in no order."""
     used = dict.fromkeys([f"n{k}" for k in range(nodes)], 0)
     for one in (*jobs, *fixed):
@@ -47,7 +47,7 @@ def turns(jobs, nodes=2, fixed=(), types=None):
     state = replace(snapshot([*jobs, *fixed]), nodes=views)
     rows = list(range(len(jobs)))
     ready = [one.state is JobState.PENDING for one in (*jobs, *fixed)]
-    return NodePass.of(state, Pools.of(state), rows, ready).turns()
+    return NodePass.of(state, Pools.of(state), rows, ready, first).turns()
 
 
 def test_small_jobs_on_every_node_make_room_for_one_that_fills_a_node():
@@ -71,6 +71,19 @@ def test_the_fullest_node_that_does_is_taken_so_that_others_stay_whole():
 def test_who_comes_first_keeps_what_it_has():
     done = turns([job(0, 1, on=[("n0", 1)]), job(1, 1, on=[("n1", 1)]), job(2, 8)])
     assert (done.begins, done.stays, done.leaves) == ([], [0, 1], [])
+
+
+def test_for_one_whose_time_has_come_a_node_is_kept_as_leases_end_one_after_the_other():
+    over, within = job(1, 4, on=[("n0", 4)]), job(5, 4, on=[("n0", 4)])
+    jobs = [job(0, 8), over, job(2, 4)]
+    done = turns(jobs, nodes=1, fixed=[within], first=frozenset({0}))
+    assert (done.begins, done.stays, done.leaves) == ([], [], [])  # it runs on, without a lease
+    without = turns(jobs, nodes=1, fixed=[within])
+    assert without.stays == [1]
+    later = turns([job(0, 8), over, job(2, 4)], nodes=1, first=frozenset({0}))
+    assert (later.begins, later.leaves) == ([0], [(1, 0)])
+    two = turns([*jobs, job(3, 1, on=[("n1", 1)])], fixed=[within], first=frozenset({0}))
+    assert two.begins == [0]  # the other node does
 
 
 def test_what_holds_on_is_left_alone():
