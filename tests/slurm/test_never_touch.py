@@ -94,6 +94,8 @@ def zoo(site: Site) -> Iterator[Zoo]:
         made.admit(people)
         yield made
         site.slurm("scancel", *{job.partition("_")[0] for job in made.kinds.values()})
+        delete = ["scontrol", "delete", "reservationname=course"]  # refused while a job is in it
+        wait_for(lambda: site.bed.run(delete).returncode == 0, "the reservation to go", poll_s=0.3)
 
 
 def priorities(site: Site, job: str) -> str:

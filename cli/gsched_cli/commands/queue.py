@@ -103,9 +103,9 @@ def queue(
         start_time, end_time, slurm_start_time, waited_s, running_s, rank,
         predicted_duration_s, predicted_low_s, predicted_high_s, expected_start_time,
         expected_low_time, expected_high_time, no_start, deadline_time, target_state,
-        target_finish_time, target_probability, step, total_steps, step_time, eta_time, is_silent,
-        iteration_s, loss, tokens_per_s, committed_step, slurm_reason, reason, node_list,
-        reservation, dependency, features, licences, restarts, comment
+        target_finish_time, target_probability, step, total_steps, step_time, eta_time,
+        is_silent, iteration_s, loss, tokens_per_s, committed_step, slurm_reason, reason,
+        node_list, reservation, dependency, features, licences, restarts, comment
 
     \b
     JSON with plan:

@@ -1,7 +1,9 @@
-"""Promises in the simulator: with exact run times every one of them is kept.
+"""Promises in the simulator: with exact run times they are kept.
 
 On one node, that is, where GPUs are all that there is to find. On several, a wide job may meet
 small ones that hold on to their leases on every node; a day of jobs shows that it hardly does.
+The workloads are the same in every run: of 300 that chance drew, one broke a promise by 119 s,
+where three targets were due in one round and the next one came 300 s later.
 """
 
 from __future__ import annotations
