@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from gsched.errors import (
@@ -101,12 +102,13 @@ class KeptModels:
         found = []
         for path in self._paths():
             model_id = path.name.removesuffix(SUFFIX)
-            size = path.stat().st_size
+            stat = path.stat()
             try:
-                found.append(KeptModel(model_id, load_info(path), size))
+                kept = KeptModel(model_id, load_info(path), stat.st_size)
             except GschedError as e:
-                found.append(KeptModel(model_id, None, size, e.message))
-        return sorted(found, key=_newest_first)
+                kept = KeptModel(model_id, None, stat.st_size, e.message)
+            found.append((_newest_first(kept, stat.st_mtime_ns), kept))
+        return [kept for _, kept in sorted(found, key=itemgetter(0))]
 
     def prune(self, number: int) -> tuple[str, ...]:
         """Remove all but the `number` fitted last, of those that are neither in use nor pinned."""
@@ -169,9 +171,10 @@ class KeptModels:
         return self._folder / f"{model_id}{SUFFIX}"
 
 
-def _newest_first(kept: KeptModel) -> tuple[bool, int, str]:
+def _newest_first(kept: KeptModel, written_ns: int) -> tuple[bool, int, int, str]:
+    """Fits of one second are told apart by when their files were written."""
     fitted_at = kept.info.trained_at if kept.info else 0
-    return (kept.info is None, -fitted_at, kept.model_id)
+    return (kept.info is None, -fitted_at, -written_ns, kept.model_id)
 
 
 def _no_folder(path: Path) -> UnavailableError:

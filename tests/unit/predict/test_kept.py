@@ -57,6 +57,23 @@ def test_a_kept_model_is_the_same_when_it_is_put_in_use(kept: KeptModels) -> Non
         assert path.stat().st_mode & 0o777 == 0o640
 
 
+def test_fits_of_one_second_are_told_apart(kept: KeptModels) -> None:
+    models = [
+        DurationModel.fit([*JOBS, past_job(99, 5, end=T0 + 120 + n)], T0 + 10**6, T0)
+        for n in range(3)
+    ]
+    by_name = sorted(models, key=lambda model: model.info.model_id)
+    ids = [model.info.model_id for model in (by_name[1], by_name[0], by_name[2])]
+    for model in models:
+        kept.keep(model)
+    for number, name in enumerate(ids):  # a file system's clock may be coarser than this test
+        written_ns = (T0 * 1000 + number) * 10**6
+        os.utime(kept.in_use.parent / "kept" / f"{name}.gsmodel", ns=(written_ns, written_ns))
+    assert names(kept) == ids[::-1]
+    kept.prune(2)
+    assert names(kept) == [ids[2], ids[1]]
+
+
 def test_only_the_newest_are_kept_and_what_is_needed(kept: KeptModels) -> None:
     made = [use(kept, at) for at in range(5)]
     kept.put_in_use(made[0])
