@@ -1,4 +1,4 @@
-"""Passes all tests in three processes, for those on a real Slurm mostly wait; a few come alone.
+"""Passes all tests in three processes, for those on a real Slurm mostly wait; one comes alone.
 
 Call it by ``python tests/run_all.py [options of pytest]``.
 """
@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 IN_THREE = ("-n", "3", "--dist", "loadfile")
 """A file's tests stay together: they share a testbed."""
 
-ALONE = ("tests/slurm/test_deadlines_live.py", "tests/slurm/test_fairness_live.py")
-"""What they judge is how much real trainings get done in a time, which tests beside them take."""
+ALONE = ("tests/slurm/test_fairness_live.py",)
+"""What it judges is how much real trainings get done in a time, which tests beside it take."""
 
 _NOTHING_COLLECTED = 5
 
