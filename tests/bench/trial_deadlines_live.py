@@ -6,8 +6,9 @@ that a test can wait for them. ``tests/bench/bench_deadlines_live.py`` has more 
 control.
 
 It takes four minutes of an idle machine, so it is not among the tests that always run: call it by
-``pytest tests/bench/trial_deadlines_live.py``. An open fault: while slurmctld is restarted one of
-the four trainings ends as FAILED.
+``pytest tests/bench/trial_deadlines_live.py``. Where a target begins within a second of the restart
+of slurmctld, Slurm 22.05 refuses its step ("Invalid generic resource (gres) specification", the
+nodes have not registered yet) and it ends as FAILED, as it would without gsched.
 """
 
 from __future__ import annotations
