@@ -230,7 +230,11 @@ def test_who_is_late_is_warned_and_judged(desk: Desk) -> None:
             "the warning to be sent",
             60,
         )
-        assert desk.entry(job)["target"]["state"] == "late"
+        wait_for(
+            lambda: desk.entry(job)["target"]["state"] == "late",
+            "the status file, which a round writes last, to tell it",
+            30,
+        )
         wait_for(lambda: 'gsched_targets{risk="late"} 1.0' in desk.metrics(), "metrics", 30)
         desk.site.slurm("scancel", str(job))
         over = desk.wait_for_outcome(job)
