@@ -85,7 +85,7 @@ class Chronus(Policy):
     axes = Axes(Objective.DEADLINE, Method.OPTIMISATION, Evidence.L, "Chronus, SoCC'21")
     requires = frozenset({Capability.REORDER, Capability.PREEMPT, Capability.ADMIT})
     order_kind = OrderKind.STATE
-    knobs = KNOBS
+    knobs: tuple[KnobSpec, ...] = KNOBS
     takes = frozenset({"target_rules"})
     reads_progress = True
 

@@ -6,7 +6,7 @@ Which of the waiting jobs begin, and who gives way to them, is told by ``chronus
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gsched.model.jobtable import FloatColumn, IntColumn
     from gsched.model.ranks import RankTable, ReasonTable
     from gsched.policy.chronus_round import Round, Standing
+    from gsched.policy.turns import Turns
 
 DUE, PROFILING, SPOT, IN_THE_WAY = range(4)
 """The parts of an order, in order."""
@@ -52,8 +53,14 @@ class Ordered:
     wakeup: int | None
 
 
-def in_order(round_: Round) -> Ordered:
-    """The order, who gets GPUs by it, and when to look again."""
+Choose = Callable[
+    [list[int], dict[int, Place], list[bool]], tuple[list[int], dict[int, Place], "Turns"]
+]
+"""Rows in order, their places, and which are ready → the same as chosen, and who gets GPUs."""
+
+
+def in_order(round_: Round, choose: Choose | None = None) -> Ordered:
+    """The order, who gets GPUs by it, and when to look again; `choose` may choose otherwise."""
     import numpy as np
 
     from gsched.model.ranks import ReasonTable
@@ -68,13 +75,16 @@ def in_order(round_: Round) -> Ordered:
     whose = _Places(round_)
     places = whose.of(rows)
     rows.sort(key=lambda row: (places[row].part, places[row].key, int(jobs.tie[row])))
+    ready = (jobs.reorderable & (jobs.num_gpus > 0) & ~np.isnan(jobs.waiting_since)).tolist()
+    if choose is None:
+        due = frozenset(row for row in rows if places[row].part == DUE)
+        turns = NodePass.of(state, round_.pools, rows, ready, due).turns()
+    else:
+        rows, places, turns = choose(rows, places, ready)
     keys = np.zeros(len(jobs))
     keys[rows] = np.arange(len(rows))
     lease_s = policy.knob_values["lease_s"]
     form = OrderForm.static(keys, Discipline(True, Misfit.SKIP, lease_s))
-    ready = jobs.reorderable & (jobs.num_gpus > 0) & ~np.isnan(jobs.waiting_since)
-    due = frozenset(row for row in rows if places[row].part == DUE)
-    turns = NodePass.of(state, round_.pools, rows, ready.tolist(), due).turns()
     grace_s = policy.seconds(GRACE.name)
     given = lease_actions(policy.name, state, form, turns, grace_s, now)
     actions = tuple([_with_length(action, round_) for action in given])
@@ -90,14 +100,19 @@ def in_order(round_: Round) -> Ordered:
     ordered = np.array(turns.ordered, dtype=np.int64)
     order = _ranks(round_, ordered[jobs.reorderable[ordered]], keys)
     wakeup = next_wakeup(state, form, actions, now)
-    return Ordered(order, _reasons(ReasonTable, jobs, reasons), actions, _soonest(round_, wakeup))
+    return Ordered(order, _reasons(ReasonTable, round_, reasons), actions, _soonest(round_, wakeup))
 
 
-def _reasons(table: Any, jobs: Any, reasons: Mapping[Any, tuple[str, Any]]) -> ReasonTable:
+def _reasons(table: Any, round_: Round, reasons: Mapping[Any, tuple[str, Any]]) -> ReasonTable:
+    """Each policy that plans tells its reasons by its own name."""
     from gsched.model.decision import Reason
 
-    made = {key: Reason(code, params) for key, (code, params) in reasons.items()}
-    found: ReasonTable = table.of(made, jobs)
+    name = round_.policy.name
+    made = {
+        key: Reason(f"{name}.{code.partition('.')[2]}", params)
+        for key, (code, params) in reasons.items()
+    }
+    found: ReasonTable = table.of(made, round_.state.jobs)
     return found
 
 
@@ -173,7 +188,8 @@ class _Places:
         round_ = self._round
         spans = round_.spans_of(one)
         starts = spans[0][0] if spans else FOREVER
-        is_due = round_.is_due(one)
+        at_once = _ends_at_once(view, one, round_.policy.seconds(GRACE.name))
+        is_due = at_once or round_.is_due(one)
         left = one.left
         params: dict[str, JsonValue] = {
             "deadline_time": one.target.due,
@@ -190,7 +206,9 @@ class _Places:
         if round_.is_held(one):
             return Place(SPOT, _service(view, left), "chronus.risk-held", {})
         if is_due:
-            return Place(DUE, float(starts), "chronus.target", params)
+            return Place(
+                DUE, 0.0 if at_once else _urgency(view, one, starts), "chronus.target", params
+            )
         service = _service(view, left)
         return Place(SPOT, service, "chronus.target", params)
 
@@ -267,6 +285,26 @@ class _Places:
                 room -= jobs.views[row].request.gpus.minimum
                 found.add(row)
         return found
+
+
+def _urgency(view: JobView, one: Standing, starts: int) -> float:
+    """By when a target that is due has to have GPUs: one that waits at the end of its margin.
+
+    One that runs has its margin still before it: to be interrupted now and go on within that time
+    would cost it a start and a round for nothing.
+    """
+    if view.holds_gpus or one.need is None or starts >= FOREVER:
+        return float(starts)
+    return float(starts + one.target.due - one.need.due)
+
+
+def _ends_at_once(view: JobView, one: Standing, grace_s: int) -> bool:
+    """Whether a target that runs ends before it could have saved and left: nobody would have its
+    GPUs any sooner. By its own word for no longer than it was promised GPUs.
+    """
+    is_promised = one.target.used.gpu_s < one.target.budget_gpu_s
+    runs = view.state is JobState.RUNNING and is_promised
+    return runs and one.left is not None and one.left.safe_s <= grace_s
 
 
 def _stays(view: JobView) -> bool:

@@ -11,10 +11,11 @@ what counts least is late, as little as can be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gsched.policy.chronus_calendar import Calendar, Pieces, Span, joined
+from gsched.policy.chronus_calendar import FOREVER, Calendar, Pieces, Span, joined
 
 WAYS = ("greedy", "slots", "last-plan", "cp-sat", "overload")
 """How a plan was found, the first one first; ``overload``: not all can be kept."""
@@ -26,13 +27,22 @@ REPAIRS = 6
 """So many times whoever found no room is put to the front of the order."""
 
 
+MARGINS = (0.25, 0.5, 0.75, 1.0)
+"""Such parts of all margins are given up, one after the other, before somebody is late."""
+
+
+LATER_S = (0, 60, 300, 900, 3600, 4 * 3600)
+"""By so many seconds at most those are late that have to be, where the others leave them room."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """What one job needs of its pool: `gpus` (rounded up) for `need_s` until `due`, which counts
     `reward`.
 
-    It may start at `begin`. It holds GPUs already and keeps them until `held_until` (0: it holds
-    none). `tie` tells apart what is equal otherwise. `last` is how it was planned before.
+    It may start at `begin`. Its deadline itself is `margin_s` after `due`. It holds GPUs already
+    and keeps them until `held_until` (0: it holds none). `tie` tells apart what is equal otherwise.
+    `last` is how it was planned before.
     """
 
     name: str
@@ -45,6 +55,7 @@ class Need:
     tie: int
     held_until: int = 0
     last: tuple[Span, ...] = ()
+    margin_s: int = 0
 
     @property
     def gpu_s(self) -> int:
@@ -93,7 +104,19 @@ def plan_for(needs: Sequence[Need], free: Calendar, solve: Solver | None = None)
         if plan is not None:
             plan.way = "last-plan"
             return plan
-    return _as_much_as_can_be(ordered, free, solve)
+    return _with_less_margin(needs, free) or _as_much_as_can_be(ordered, free, solve)
+
+
+def _with_less_margin(needs: Sequence[Need], free: Calendar) -> Plan | None:
+    """What margins are for: all come in time, though not as long before as was wanted."""
+    if not any(need.margin_s for need in needs):
+        return None
+    for part in MARGINS:
+        closer = [replace(need, due=need.due + math.ceil(part * need.margin_s)) for need in needs]
+        found = _all_in(sorted(closer, key=_latest_deadline), free)
+        if found is not None:
+            return found
+    return None
 
 
 def with_newcomer(
@@ -105,17 +128,16 @@ def with_newcomer(
 ) -> Plan | None:
     """A plan that keeps all that `plan` keeps, and the newcomer; None where none was found.
 
-    What is late already stays so: it gets what is left.
+    What is late already is not made later.
     """
     spans = latest(newcomer, plan.left)
     if spans is not None:
         left = plan.left.copy()
         left.take(spans, newcomer.gpus)
         return replace(plan, spans={**plan.spans, newcomer.name: spans}, left=left)
+    late = [_as_planned(need, plan) for need in needs if need.name in plan.late]
     kept = [need for need in needs if need.name not in plan.late]
-    late = [need for need in needs if need.name in plan.late]
-    free = without_held(late, free)
-    everyone = [*kept, newcomer]
+    everyone = [*kept, newcomer, *late]
     if not could_fit(everyone, free, newcomer.due):
         return None
     found = _all_in(sorted(everyone, key=_latest_deadline), free)
@@ -126,7 +148,13 @@ def with_newcomer(
             found.way = "cp-sat"
     if found is None:
         return None
-    return _with_late(found, late)
+    return replace(found, late=plan.late)
+
+
+def _as_planned(need: Need, plan: Plan) -> Need:
+    """Of a target that is late: no newcomer makes it later than it is planned to be."""
+    spans = plan.spans.get(need.name, ())
+    return replace(need, due=max(need.due, spans[-1][1] if spans else FOREVER))
 
 
 def spend_more(plan: Plan, need: Need, more_s: int) -> None:
@@ -309,7 +337,39 @@ def _as_much_as_can_be(ordered: Sequence[Need], free: Calendar, solve: Solver | 
         better = _as_told(kept, without_held(others, free), told)
         if better is not None:
             late, plan = others, replace(better, way="cp-sat", gap=_gap(ordered, kept))
-    return _with_late(plan, late)
+    names = frozenset(need.name for need in late)
+    return _late_as_little(ordered, names, free, plan.gap) or _with_late(plan, late)
+
+
+def _late_as_little(
+    needs: Sequence[Need], late: frozenset[str], free: Calendar, gap: float
+) -> Plan | None:
+    """All others in time, and these by the first of some short times later than they should be."""
+    for more_s in LATER_S:
+        moved = [_later(need, more_s) if need.name in late else need for need in needs]
+        found = _all_in(sorted(moved, key=_latest_deadline), free)
+        if found is not None:
+            behind = [need for need in needs if need.name in late]
+            return replace(_sooner(found, behind), late=late, way="overload", gap=gap)
+    return None
+
+
+def _sooner(plan: Plan, late: Sequence[Need]) -> Plan:
+    """With those that are late anyway as early as there is room."""
+    spans = dict(plan.spans)
+    for need in sorted(late, key=lambda n: (n.due, n.tie)):
+        if need.rest_s > 0:
+            plan.left.give(beyond(need, spans[need.name]), need.gpus)
+            begin = need.held[-1][1] if need.held else need.begin
+            found = plan.left.earliest(need.gpus, need.rest_s, begin, need.pieces)
+            plan.left.take(found, need.gpus)
+            spans[need.name] = joined([*need.held, *found])
+    return replace(plan, spans=spans)
+
+
+def _later(need: Need, more_s: int) -> Need:
+    soonest = need.begin + need.need_s
+    return replace(need, due=max(need.due + need.margin_s, soonest) + more_s)
 
 
 def _reward(needs: Sequence[Need], spans: Mapping[str, object]) -> float:
@@ -326,11 +386,6 @@ def _with_late(plan: Plan, late: Sequence[Need]) -> Plan:
 
     What they hold anyway is not free in the plan any more.
     """
-    left, spans = plan.left, dict(plan.spans)
-    for need in sorted(late, key=lambda n: (n.due, n.tie)):
-        begin = need.held[-1][1] if need.held else need.begin
-        rest = need.rest_s
-        found = left.earliest(need.gpus, rest, begin, need.pieces) if rest > 0 else ()
-        left.take(found, need.gpus)
-        spans[need.name] = joined([*need.held, *found])
-    return replace(plan, spans=spans, left=left, late=frozenset(n.name for n in late))
+    spans = plan.spans | {need.name: need.held for need in late}
+    sooner = _sooner(replace(plan, spans=spans), late)
+    return replace(sooner, late=frozenset(need.name for need in late))

@@ -24,7 +24,7 @@ from gsched.policy.chronus_memory import (
     Target,
     name_of,
 )
-from gsched.policy.chronus_order import Ordered, in_order
+from gsched.policy.chronus_order import Choose, Ordered, in_order
 from gsched.policy.chronus_plan import WAYS, Need, plan_for, spend_more
 from gsched.policy.chronus_pools import PoolView, gives_way, held_until, pool_views
 from gsched.policy.chronus_room import with_arrivals
@@ -175,24 +175,28 @@ class Round:
             lease_s = self.policy.seconds("lease_s")
             held = held_until(view, self.pools, self.now, lease_s, lambda _v: self.now + need_s)
             can_stop = gives_way(view, self.pools)
+            if can_stop and held < self.now + need_s:  # it may be stopped, and go on, once more
+                need_s += self.policy.seconds("resume_s")
         num_gpus = held_gpus(view) if view.holds_gpus else view.request.gpus.minimum
         begin = max(self.now, view.eligible or 0)
+        margin_s = max(0, min(self.margin_s(due), due - begin - need_s))
         return Need(
             name=name_of(view.key),
             gpus=max(self.views[pool].rounded(view.request.gpus.minimum), num_gpus),
             need_s=need_s,
             begin=begin,
-            due=due - max(0, min(self.margin_s(due), due - begin - need_s)),
+            due=due - margin_s,
             reward=self.steps[row].reward(due),
             pieces=Pieces(self._least_run_s(), self.policy.seconds("resume_s"), not can_stop),
             tie=int(self.state.jobs.tie[row]),
             held_until=held,
             last=last,
+            margin_s=margin_s,
         )
 
     def _least_run_s(self) -> int:
-        least_s = self.policy.seconds("least_run_s")
-        return max(1, least_s or self.policy.seconds("lease_s") // 4)
+        seconds = self.policy.seconds
+        return max(1, seconds("least_run_s") or seconds("lease_s") // 4)
 
     # -- the plan ------------------------------------------------------------------------------
 
@@ -349,9 +353,9 @@ class Round:
 
     # -- what is decided -----------------------------------------------------------------------
 
-    def decision(self) -> Decision:
+    def decision(self, choose: Choose | None = None) -> Decision:
         """Ranks, reasons, leases and answers."""
-        told: Ordered = in_order(self)
+        told: Ordered = in_order(self, choose)
         self.policy.known = self.known
         actions = (*told.actions, *answers(self))
         return Decision(told.order, actions, told.reasons, self.book.document(), told.wakeup)

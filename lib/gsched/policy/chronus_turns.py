@@ -57,7 +57,8 @@ class NodePass:
     """`rows` are waiting jobs and those running ones that may have to give way, in order; `ready`
     are the waiting ones that could start now. `takers` are by node who has been put there.
     For a row of `first` that finds no room yet nodes are `kept`, as leases end at different times:
-    nobody begins there, and who runs there goes on without a new lease until it fits.
+    nobody begins there, and who runs there goes on without a new lease until it fits. `cells` are
+    where a waiting job is to be put if it fits there; `given` is what each row got.
     """
 
     jobs: JobTable
@@ -68,6 +69,16 @@ class NodePass:
     places: dict[int, int] = field(default_factory=dict)
     first: frozenset[int] = frozenset()
     kept: set[str] = field(default_factory=set)
+    cells: Mapping[int, Parts] = field(default_factory=dict)
+    given: dict[int, Parts] = field(default_factory=dict)
+
+    @staticmethod
+    def parts_of(view: JobView) -> dict[str, int]:
+        """What a running job holds, by node."""
+        held = view.allocation
+        if held is None:
+            return {}
+        return {name: gpus for name, gpus in zip(held.nodes, held.gpus, strict=True) if gpus}
 
     @classmethod
     def of(
@@ -89,10 +100,10 @@ class NodePass:
         self.places = {row: number for number, row in enumerate(rows)}
         for view in state.jobs.holders():
             if view.state is JobState.COMPLETING and pools.could_free(view):
-                self._give(_parts(view))
+                self._give(self.parts_of(view))
         for number, row in enumerate(rows):
             if state.jobs.running[row]:
-                parts = _parts(state.jobs.views[row])
+                parts = self.parts_of(state.jobs.views[row])
                 self._give(parts)
                 for name, gpus in parts.items():
                     nodes[name].later += gpus
@@ -106,7 +117,7 @@ class NodePass:
         for row, victims in under_way.items():
             for victim in victims:
                 self._no_longer_later(victim)
-            parts = self._place(self.jobs.views[row])
+            parts = self._parts_for(row)
             if parts is not None:
                 self._take(parts, row)
             done.begins.append(row)
@@ -119,7 +130,7 @@ class NodePass:
             if self.jobs.running[row]:
                 self._keep_or_leave(row, done)
             elif self.ready[row]:
-                parts = self._place(self.jobs.views[row])
+                parts = self._parts_for(row)
                 if parts is not None:
                     self._take(parts, row)
                     done.begins.append(row)
@@ -137,7 +148,6 @@ class NodePass:
             if gpus <= 0:
                 break
             gpus -= node.view.num_gpus
-            node.room = 0
             self.kept.add(node.view.name)
 
     def _under_way(self) -> dict[int, list[int]]:
@@ -156,14 +166,14 @@ class NodePass:
         }
 
     def _keep_or_leave(self, row: int, done: Turns) -> None:
-        parts = _parts(self.jobs.views[row])
+        parts = self.parts_of(self.jobs.views[row])
         self._no_longer_later(row)
-        if not self.kept.isdisjoint(parts):
-            return
         if all(self.nodes[name].room >= gpus for name, gpus in parts.items()):
             for name, gpus in parts.items():
                 self.nodes[name].room -= gpus
-            done.stays.append(row)
+            self.given[row] = parts
+            if self.kept.isdisjoint(parts):
+                done.stays.append(row)
             return
         whom = [taker for name in parts for taker in self.takers.get(name, ())]
         place = {taker: number for number, taker in enumerate(done.begins)}
@@ -174,6 +184,7 @@ class NodePass:
             self.nodes[name].room += gpus
 
     def _take(self, parts: Parts, row: int) -> None:
+        self.given[row] = parts
         for name, gpus in parts.items():
             self.nodes[name].room -= gpus
             self.takers.setdefault(name, []).append(row)
@@ -181,16 +192,31 @@ class NodePass:
     def _no_longer_later(self, row: int) -> None:
         """A running job whose turn it is, or that leaves already."""
         place = self.places[row]
-        for name, gpus in _parts(self.jobs.views[row]).items():
+        for name, gpus in self.parts_of(self.jobs.views[row]).items():
             self.nodes[name].later -= gpus
             self.nodes[name].laters.remove(place)
 
     # -- where a job fits ----------------------------------------------------------------------
 
+    def _parts_for(self, row: int) -> Parts | None:
+        """In the cell that was chosen for it, where it still fits there."""
+        cell = self.cells.get(row)
+        if cell and all(
+            self.nodes[name].room >= gpus and self._is_open(self.nodes[name])
+            for name, gpus in cell.items()
+        ):
+            return cell
+        return self._place(self.jobs.views[row])
+
+    def _is_open(self, node: _Node) -> bool:
+        return node.room > 0 and node.view.name not in self.kept
+
     def _place(self, view: JobView) -> Parts | None:
         """On as few nodes as it may have; None where it does not fit."""
         gpus, request = view.request.gpus.minimum, view.request
-        own = [node for node in self.nodes.values() if node.room and _suits(node.view, view)]
+        own = [
+            node for node in self.nodes.values() if self._is_open(node) and _suits(node.view, view)
+        ]
         if sum(node.room for node in own) < gpus:
             return None
         largest = max(node.view.num_gpus for node in own)
@@ -223,14 +249,6 @@ def _on(nodes: Iterable[_Node], shares: list[int]) -> dict[str, int] | None:
         found[best.view.name] = share
         left.remove(best)
     return found
-
-
-def _parts(view: JobView) -> dict[str, int]:
-    """What a running job holds, by node."""
-    held = view.allocation
-    if held is None:
-        return {}
-    return {name: gpus for name, gpus in zip(held.nodes, held.gpus, strict=True) if gpus}
 
 
 def _suits(node: NodeView, view: JobView) -> bool:

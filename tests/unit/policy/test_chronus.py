@@ -611,6 +611,24 @@ def test_a_target_that_runs_is_not_stopped_before_it_is_a_lease_ahead():
     assert set(of(far, Revoke)) == {1}
 
 
+@pytest.mark.parametrize(
+    ("after_s", "left", "used_s", "stays"),
+    [(1900, 10, 900, True), (1900, 40, 900, False), (1990, 10, 1100, False)],
+)
+def test_a_target_that_ends_before_it_could_leave_is_not_stopped(after_s, left, used_s, stays):
+    """Its GPUs would be free no sooner, and it would have to begin once more for nothing. One that
+    says so for longer than it was promised is not believed.
+    """
+    policy = chronus(grace_s=20, margin_s=0)
+    one, other = asks(1, 4000, gpus=8, run_s=1000), asks(2, 4000, gpus=8, run_s=2000)
+    first = decide(policy, [one, other])
+    assert set(of(first, Admit)) == {1, 2}
+    now = NOW + after_s
+    almost = told(runs(one, since=now - used_s, lease_s=10), left=left, per_s=1.0, now=now)
+    later = decide(policy, [almost, other], stored(first), now=now)
+    assert (not of(later, Revoke)) is stays
+
+
 def test_it_wakes_up_when_a_target_has_to_come_first():
     decision = decide(chronus(lead_s=50), [asks(1, 5000, gpus=8), runs(waits(2, gpus=8))])
     assert decision.next_wakeup == NOW + LEASE_S  # the end of the lease comes before

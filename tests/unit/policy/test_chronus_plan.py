@@ -239,16 +239,42 @@ def test_nobody_is_put_out_for_a_newcomer_that_counts_more():
     assert with_newcomer(jobs, plan, need(2, gpus=1, units=1, due=2), free, solver()) is None
 
 
-def test_a_newcomer_is_not_refused_for_what_is_late_already():
+def test_no_newcomer_makes_a_late_one_later():
     free = Calendar(T, GPUS)
     jobs = [need(1, gpus=4, units=3, due=3), need(2, gpus=4, units=3, due=4)]
     plan = plan_for(jobs, free)
-    assert len(plan.late) == 1
-    new = need(3, gpus=4, units=1, due=4)
+    (late,) = plan.late
+    end = plan.spans[late][-1][1]
+    assert with_newcomer(jobs, plan, need(3, gpus=4, units=1, due=4), free, solver()) is None
+    new = need(3, gpus=4, units=1, due=7)
     found = with_newcomer(jobs, plan, new, free, solver())
     assert found is not None
     assert keeps(found, new)
     assert found.late == plan.late
+    assert found.spans[late][-1][1] <= end
+
+
+def test_margins_are_given_up_before_somebody_is_late():
+    free = Calendar(T, GPUS)
+    jobs = [replace(need(n, gpus=4, units=3, due=4), margin_s=2 * UNIT) for n in (1, 2)]
+    plan = plan_for(jobs, free)
+    assert not plan.late
+    assert plan.way != "overload"
+    assert plan.spans == {"j1": ((T + 30, T + 60),), "j2": ((T, T + 30),)}
+    without = plan_for([replace(job, margin_s=0) for job in jobs], free)
+    assert len(without.late) == 1
+
+
+def test_who_is_late_is_so_by_as_little_as_others_allow():
+    """The widest counts least for its GPU-time, but has to wait for 10 s only."""
+    free = Calendar(T, GPUS)
+    jobs = [need(1, gpus=4, units=6, due=6), need(2, gpus=1, units=1, due=60)]
+    first = plan_for(jobs, free)
+    assert not first.late
+    begun = [replace(jobs[0], need_s=7 * UNIT), jobs[1]]
+    plan = plan_for(begun, free)
+    assert plan.late == {"j1"}
+    assert plan.spans["j1"] == ((T, T + 70),)
 
 
 def test_slots_grow_and_have_the_gpus_that_are_free_all_through():

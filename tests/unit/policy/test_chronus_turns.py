@@ -86,6 +86,19 @@ def test_for_one_whose_time_has_come_a_node_is_kept_as_leases_end_one_after_the_
     assert two.begins == [0]  # the other node does
 
 
+def test_who_is_in_the_way_of_one_that_begins_leaves_though_the_node_is_kept_for_another():
+    """Of three that have come due two find room on the only node, which is kept for the third."""
+    due = [job(0, 4), job(1, 4), job(2, 4)]
+    held = [job(3, 2, on=[("n0", 2)]), job(4, 4, on=[("n0", 4)])]
+    done = turns([*due, *held], nodes=1, first=frozenset({0, 1, 2}))
+    assert done.begins == [0, 1]
+    assert {row for row, _ in done.leaves} == {3, 4}
+    one = turns([due[0], due[2], job(3, 3, on=[("n0", 3)])], nodes=1, fixed=[held[0]],
+                first=frozenset({0, 1}))  # fmt: skip
+    assert (one.begins, one.stays) == ([0], [])
+    assert [row for row, _ in one.leaves] == [2]
+
+
 def test_what_holds_on_is_left_alone():
     done = turns([job(0, 8)], fixed=[job(5, 1, on=[("n0", 1)]), job(6, 1, on=[("n1", 1)])])
     assert not done.begins
