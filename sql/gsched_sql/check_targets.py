@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, or_, select
 
-from gsched.model.target_records import OUTCOMES, Risk, TargetState
+from gsched.model.target_records import OUTCOMES, RESERVED, UNRESERVED, Risk, TargetState
 from gsched_sql.findings import Findings
 from gsched_sql.schema import clusters, target_events, target_runs, targets, users
 from gsched_sql.target_columns import record_of
@@ -44,7 +44,7 @@ def _rules() -> Iterator[tuple[Any, ColumnElement[bool]]]:
     yield t.job_id, or_(t.probability < 0, t.probability > 1)
     yield t.job_id, t.end_time.is_not(None) & t.state.not_in(_OUTCOMES)
     yield r.start_time, (r.end_time <= r.start_time) | (r.num_gpus < 1)
-    yield e.at, e.what.not_in({*_STATES, *_RISKS})
+    yield e.at, e.what.not_in({*_STATES, *_RISKS, RESERVED, UNRESERVED})
 
 
 def _unreadable(conn: Connection) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,14 @@ from sqlalchemy import (
 
 from gsched.model.job import JobKey, JobState
 from gsched.model.merge import Part, part_of
-from gsched.model.target_records import OUTCOMES, TargetEvent, TargetRecord, TargetState
+from gsched.model.target_records import (
+    OUTCOMES,
+    RESERVED,
+    UNRESERVED,
+    TargetEvent,
+    TargetRecord,
+    TargetState,
+)
 from gsched_sql import schema
 from gsched_sql.attempt_rows import in_slots, job_key
 from gsched_sql.engine import reading, writing
@@ -171,6 +178,38 @@ class SqlTargets:
             e = target_events.c
             mine = (e.target_row == row) & (e.at == event.at) & (e.what == event.what)
             conn.execute(update(target_events).where(mine).values(told_time=at))
+
+    def note(self, record: TargetRecord, event: TargetEvent) -> None:
+        """Keep one more event of a target whose record stays as it is kept."""
+        with writing(self._engine) as conn:
+            check_fence(conn, cluster_id(conn, record.key.cluster), self._fence)
+            row = _row_of(conn, record)
+            if row is not None:
+                values = {"id": next_id(conn, target_events), "target_row": row}
+                conn.execute(
+                    insert(target_events), [{**values, "at": event.at, "what": event.what}]
+                )
+
+    def reserved(self, cluster: str) -> list[TargetRecord]:
+        """Those for which nodes were reserved last, and not unreserved since; no plans."""
+        with reading(self._engine) as conn:
+            e = target_events.c
+            last = (
+                select(func.max(e.id))
+                .where(e.what.in_([RESERVED, UNRESERVED]))
+                .group_by(e.target_row)
+            )
+            query = (
+                _with_user()
+                .join(target_events, e.target_row == targets.c.id)
+                .where(
+                    targets.c.cluster_id == cluster_id(conn, cluster),
+                    e.what == RESERVED,
+                    e.id.in_(last),
+                )
+                .order_by(targets.c.id)
+            )
+            return [record_of(cluster, row, ()) for row in conn.execute(query)]
 
     def ended(
         self, cluster: str, keys: Sequence[JobKey]

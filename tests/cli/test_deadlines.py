@@ -23,6 +23,7 @@ from gsched.model.job import JobKey
 from gsched.model.target_records import Promise, Risk, TargetRecord, TargetState
 from gsched.model.targets import Steps
 from gsched.policy.chronus import Chronus
+from gsched.policy.unisched import UniSched
 from gsched_cli.commands.deadlines import _words, deadlines
 from gsched_cli.deadline_columns import COLUMNS
 from gsched_sql import History
@@ -195,7 +196,7 @@ def page():
 
 
 def test_the_page_names_every_setting_and_every_knob(page):
-    named = {key.name for key in fields(DeadlineSettings)} | {knob.name for knob in Chronus.knobs}
+    named = {key.name for key in fields(DeadlineSettings)} | {knob.name for knob in UniSched.knobs}
     assert {name for name in named if not re.search(rf"\b{name}\b", page)} == set()
     quantile = next(knob.default for knob in Chronus.knobs if knob.name == "quantile")
     assert f"\n.IR quantile ,\n{quantile:g})" in page

@@ -11,6 +11,7 @@ from support.queue import row
 from gsched.app.job_progress import JobProgress
 from gsched.app.queued_job import QueuedJob
 from gsched.app.told_progress import Told
+from gsched.explain.start_words import clock
 from gsched.model.job import JobState
 from gsched.slurm.records import FreeText
 from gsched.telemetry.loss_curve import Attempt, LossCurve, Point
@@ -175,6 +176,25 @@ def test_the_live_view_has_the_columns_where_there_is_room():
     assert named(160, True) - named(160, False) == {"progress", "eta"}
     assert {"progress", "eta"} <= named(80, True)
     assert named(68, True) & {"progress", "eta"} == {"progress"}
+
+
+def test_the_live_view_has_deadlines_where_a_job_has_asked_for_one():
+    def named(width, has_deadlines):
+        columns = view.columns_for(width, True, True, False, has_deadlines)
+        return {column.name for column, _ in columns}
+
+    assert named(200, True) - named(200, False) == {"deadline", "target"}
+    assert {"deadline", "target"} <= named(90, True)
+    assert named(60, True) & {"deadline", "target"} == {"target"}
+
+
+def test_the_live_view_tells_the_state_of_a_deadline_and_its_chance():
+    target = {"state": "at-risk", "deadlines": [[AT + 3600, 100.0]], "finish_time": AT + 3000,
+              "probability": 0.4, "plan": [[AT, AT + 3000, 1]]}  # fmt: skip
+    columns = view.columns_for(200, False, False, False, True)
+    line = view.job_line(replace(job(), answer={"target": target}), columns)
+    assert "at risk 0.40" in line
+    assert clock(AT + 3600, AT) in line
 
 
 def test_the_details_of_the_live_view_have_the_units_right():

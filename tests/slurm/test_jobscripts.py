@@ -291,6 +291,26 @@ def test_ranks_find_each_other_on_one_node_and_on_two(bed, folder, started):
     assert not list(Path("/tmp").glob("gsched-job.*.ranks"))
 
 
+def test_a_cancelled_job_on_two_nodes_leaves_nothing_on_its_first(bed, folder, submit):
+    """No step can be started to remove the copies; here the nodes share one /tmp."""
+    (folder / "rank.py").write_text(
+        "#!/usr/bin/env python3\n"
+        "import sys, time\n"
+        "open(sys.argv[1], 'w').write(sys.argv[0])\n"
+        "time.sleep(600)\n"
+    )
+    words = ("-N2", "--ntasks-per-node=1", "-o", "out", "--gs-runtime=ddp", "rank.py")
+    job = submit(*words, str(folder / "begun")).stdout.strip()
+    begun = folder / "begun"
+    wait_for(lambda: begun.exists() and begun.read_text(), "the first rank")
+    copies = Path(begun.read_text()).parent
+    assert copies.name.startswith("gsched-job.")
+    assert copies.name.endswith(".ranks")
+    assert bed.run(["scancel", job]).returncode == 0
+    ended(bed, job)
+    wait_for(lambda: not copies.exists(), "the copies to be gone")
+
+
 def test_where_the_node_has_no_gsched_the_script_runs_without(bed, folder, submit):
     """The Python goes away between submission and start."""
     python = folder / "python"

@@ -9,10 +9,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.requests import MemoryRequests
 from support.site import GSCHED
 
+from gsched.daemon.lease_backend import LiveLeases
+from gsched.daemon.requests import RequestBook
 from gsched.errors import GschedError
 from gsched.slurm.client import CommandClient
+from gsched.slurm.exclusions import Rules
 from gsched.testbed import processes
 from gsched.testbed.background import Background
 from gsched.testbed.cluster import Testbed
@@ -247,3 +251,14 @@ def test_an_update_is_not_sent_again(hanging, monkeypatch):
         client.set_site_factors([("1", 5)])
     assert caught.value.exit_code == 75
     assert left_behind(hanging) == []
+
+
+def test_after_a_restart_none_gives_way_until_nodes_have_registered(site, client):
+    """Before, slurmctld 22.05 gives their GPUs to jobs whose steps then fail."""
+    leases = LiveLeases(client, client.config(), Rules(), RequestBook(MemoryRequests()))
+    wait_for(leases.starts_safely, "all nodes to be known")
+    site.kill_slurmctld()
+    site._daemons.start_slurmctld()
+    assert not leases.starts_safely()
+    wait_for(leases.starts_safely, "all nodes to be known again")
+    assert {node.view.state for node in client.node_facts()} == {"idle"}

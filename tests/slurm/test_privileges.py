@@ -72,11 +72,15 @@ def attempts(waits: str, runs: str) -> dict[str, tuple[str, ...]]:
         "site-factor": ("scontrol", "update", f"jobid={waits}", "sitefactor=5"),
         "signal": ("scancel", "-s", "USR2", "--batch", runs),
         "requeue": ("scontrol", "requeue", runs),
+        "reserve": (
+            "scontrol", "create", "reservation", f"reservationname=gsched_target_{waits}",
+            "users=games", "starttime=now", "duration=1", "nodes=gn02", "flags=ignore_jobs,overlap",
+        ),
         "drain": ("scontrol", "update", "nodename=gn02", "state=drain", "reason=a test"),
         "resume": ("scontrol", "update", "nodename=gn02", "state=resume"),
         "power": ("scontrol", "update", "nodename=gn02", "state=power_up"),
         "admin-comment": ("scontrol", "update", f"jobid={waits}", "admincomment=x"),
-    }
+    }  # fmt: skip
 
 
 def test_every_line_of_the_table_is_true_both_ways(bed: Testbed) -> None:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gsched.model.job import LeaseState
 from gsched.model.target_records import TargetRecord
 from gsched.testbed.cluster import Testbed
 from gsched.testbed.environment import own_user
@@ -53,6 +54,11 @@ class Wish:
     told_s: float
     deadline_s: float | None = None
     soft_s: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """How many it does."""
+        return max(1, round(self.run_s / STEP_S))
 
     @property
     def last_s(self) -> float | None:
@@ -153,8 +159,7 @@ class DeadlineSite(LeaseSite):
         script.write_text(SCRIPT.format(python=sys.executable, name=wish.name, seed=1))
         ends = {int(began + s): reward for s, reward in wish.soft_s}
         strict = None if wish.deadline_s is None else int(began + wish.deadline_s)
-        steps = max(1, round(wish.run_s / STEP_S))
-        env = {**self.environment, "LEASED_STEPS": str(steps)}
+        env = {**self.environment, "LEASED_STEPS": str(wish.steps)}
         words = ["sbatch", "--parsable"]
         if asks:
             words = [GSCHED, "submit", "--parsable", f"--gs-checkpoint={CHECKPOINTS_EVERY_S}"]
@@ -194,6 +199,36 @@ class DeadlineSite(LeaseSite):
         self.runner.signal(signal.SIGKILL)
         self.runner.process.wait()
         self.tend()
+
+    def restart_slurmctld(self) -> None:
+        """In order, at a moment at which no job begins.
+
+        slurmctld of 22.05 gives GPUs away some seconds before their nodes have registered, and the
+        steps of whoever gets them fail ("Invalid generic resource (gres) specification"); an srun
+        that finds it gone asks again minutes later. So all trainings stand still until it knows its
+        nodes: none ends, and none saves and gives way.
+        """
+        still = self.folder / "still"
+        still.touch()
+        try:
+            wait_for(self._all_gpus_train, "all GPUs to have a training", 120.0, 0.2)
+            self.bed.restart_slurmctld()
+        finally:
+            still.unlink()
+
+    def _all_gpus_train(self) -> bool:
+        """No job is on its way in or out: each has its step, has more to do, is not requeued."""
+        states = self.job_states()
+        holds = [job for job, state in states.items() if state in {"RUNNING", "COMPLETING"}]
+        steps = self.bed.run(["squeue", "-h", "-s", "-o", "%i"]).stdout.split()
+        leases = {life.events[-1][1] for life in self.leases() if life.events}
+        done = {
+            handed.job
+            for name, handed in self.handed.items()
+            if any(step.step >= handed.wish.steps for step in self.steps(name))
+        }
+        train = {job for job in holds if states[job] == "RUNNING" and f"{job}.0" in steps} - done
+        return len(train) == len(holds) == self.num_gpus and LeaseState.SAVED not in leases
 
     def node_of(self, name: str) -> str:
         """The node that a running job has."""

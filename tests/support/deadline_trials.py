@@ -150,7 +150,7 @@ def with_targets(site: DeadlineSite, wishes: Sequence[Wish]) -> Course:
     site.restart_daemon()
     wait_for_rounds(site)
     course.promised["daemon killed"] = promised(site, names)
-    site.bed.restart_slurmctld()
+    site.restart_slurmctld()
     wait_for_rounds(site)
     course.promised["slurmctld restarted"] = promised(site, names)
     course.outcomes = site.wait_for_targets(*names)

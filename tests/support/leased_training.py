@@ -6,8 +6,9 @@
 Each finished step is a line of LEASED_DIR/NAME.steps: the start (0, 1, …), the step, when it ended
 (epoch) and its loss to the last bit. NAME.hash is the state at the end, NAME.jobs has a line for
 each start: the job's number and the folder of its checkpoints. There are LEASED_STEPS steps; while
-the file LEASED_DIR/slow is there, each takes LEASED_STEP_S more. `undisturbed` trains once for each
-SEED, without a job and without a pause, as undisturbed-SEED.
+the file LEASED_DIR/slow is there, each takes LEASED_STEP_S more; while LEASED_DIR/still is there,
+none ends. `undisturbed` trains once for each SEED, without a job and without a pause, as
+undisturbed-SEED.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Notes:
         self._start = len({line.split()[0] for line in before})
         self._steps = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self._slow, self._pause_s = self.folder / "slow", float(os.environ["LEASED_STEP_S"])
+        self._still = self.folder / "still"
 
     def began(self, checkpoints: Path) -> None:
         """This start has loaded what it goes on from."""
@@ -46,6 +48,8 @@ class Notes:
         """To be called as the last thing of a step. One write: a kill leaves no half line."""
         if self._slow.exists():
             time.sleep(self._pause_s)
+        while self._still.exists():
+            time.sleep(0.1)
         line = f"{self._start} {step} {time.time():.3f} {loss.hex()}\n"
         os.write(self._steps, line.encode())
 

@@ -55,6 +55,7 @@ class ToySlurm:
         self.answers = True
         self.preempts: set[tuple[JobKey, JobKey]] = set()
         self.behind: set[str] = set()
+        self.nodes_are_known = True
 
     # -- everybody else ---------------------------------------------------------------------
 
@@ -104,6 +105,9 @@ class ToySlurm:
 
     def is_behind(self, beneficiary: str) -> bool:
         return beneficiary in self.behind
+
+    def starts_safely(self) -> bool:
+        return self.nodes_are_known
 
     def act(self, verb: Verb, key: JobKey) -> str:
         self._answer()

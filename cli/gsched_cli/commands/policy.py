@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gsched_cli.options import json_option
-from gsched_cli.output import emit_json, emit_table
+from gsched_cli import completion as complete
+from gsched_cli.options import json_option, load_settings, warn_of_other_clusters
+from gsched_cli.output import emit_json, emit_table, safe_text
 
 
 @click.group()
@@ -78,3 +79,40 @@ def show(name: str, as_json: bool) -> None:
         return
     for line in lines(info):
         click.echo(line)
+
+
+@policy.command()
+@click.argument("job", shell_complete=complete.jobs)
+@json_option
+def explain(job: str, as_json: bool) -> None:
+    """Explain how the policy has decided about JOB, and what would have changed that.
+
+    As the gsched daemon's last round has it. Of the policy unisched: whether the job gets GPUs now
+    and on which nodes, what a lease counts for it in points, and, for one that waits, three single
+    changes: how many points it would need, which those are that count whoever would have to go for
+    it; with how many GPUs it would have started; and by when enough leases end for it to fit. Other
+    policies tell the reason of the job's place alone. `gsched why` has what else holds a job back.
+
+    \b
+    Example:
+      gsched policy explain 48211
+
+    \b
+    JSON:
+      job, state, rank, reason, lines
+      lines[]: what, words
+
+    reason has code and params, among them of unisched is_chosen, points, needed_points (0: nobody
+    can make room), fits_gpus (0: none), chance_time (epoch seconds, 0: not known) and where.
+    """
+    from gsched.app.policy_explain import explain_choice
+
+    settings = load_settings()
+    warn_of_other_clusters(settings)
+    answer = explain_choice(settings, job)
+    if as_json:
+        emit_json(answer.document())
+        return
+    click.echo(safe_text(f"{answer.job} {answer.state}"))
+    for what, words in answer.lines:
+        click.echo(safe_text(f"  {what:<14}{words}"))

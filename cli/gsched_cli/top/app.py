@@ -69,6 +69,7 @@ class JobList(Widget):
             has_ranks=any(job.rank for job in self.jobs),
             has_forecasts=any(job.expected_start for job in self.jobs),
             has_progress=any(job.progress for job in self.jobs),
+            has_deadlines=any(job.target_state for job in self.jobs),
         )
         lowest = max(0, len(self.jobs) - self.page)
         self._top = min(max(self._top, self.cursor - self.page + 1), self.cursor, lowest)

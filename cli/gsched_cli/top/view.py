@@ -16,12 +16,13 @@ from gsched_cli.tables import Column
 _NAMED = {column.name: column for column in COLUMNS}
 _WIDTHS = {
     "rank": 9, "jobid": 10, "partition": 9, "name": 12, "user": 8, "state": 9, "gpus": 4,
-    "predicted": 10, "expected": 19, "progress": 8, "eta": 12, "time": 10, "why": 20,
+    "predicted": 10, "expected": 19, "deadline": 16, "target": 14, "progress": 8, "eta": 12,
+    "time": 10, "why": 20,
 }  # fmt: skip
 """Columns in the order in which they stand, and the least width of each."""
 _FIRST_TO_GO = (
-    "why", "partition", "expected", "predicted", "rank", "eta", "user", "progress", "time", "gpus",
-    "name", "state",
+    "why", "partition", "expected", "predicted", "rank", "eta", "user", "progress", "deadline",
+    "time", "target", "gpus", "name", "state",
 )  # fmt: skip
 _MAX_NAME = 28
 
@@ -46,8 +47,9 @@ Esc closes a page, or takes the text of / back.
 
 PREDICTED is the run time that gsched expects; RANK is the job's place
 in the order of the daemon. EXPECTED_START is when gsched expects it to
-start, with its 80 % interval. PROGRESS and ETA are a training job's
-own word. TIME is how long a job waits, or runs.
+start, with its 80 % interval. DEADLINE is the one that is aimed at,
+TARGET whether it is met, with the probability. PROGRESS and ETA are a
+training job's own word. TIME is how long a job waits, or runs.
 """
 
 
@@ -77,16 +79,22 @@ def _searched(job: QueuedJob) -> tuple[str, ...]:
 
 
 def columns_for(
-    width: int, has_ranks: bool, has_forecasts: bool, has_progress: bool = False
+    width: int,
+    has_ranks: bool,
+    has_forecasts: bool,
+    has_progress: bool = False,
+    has_deadlines: bool = False,
 ) -> list[tuple[Column[QueuedJob], int]]:
     """The columns that fit `width`, the less needed left out, and how wide each is.
 
     Without ranks there are no predictions either, and no columns for them; `has_forecasts`: some
-    jobs have an expected start, `has_progress`: some tell how far they are.
+    jobs have an expected start, `has_progress`: some tell how far they are, `has_deadlines`: some
+    have asked for one.
     """
     absent = {"rank", "predicted"} if not has_ranks else set()
     absent |= {"expected"} if not has_forecasts else set()
     absent |= {"progress", "eta"} if not has_progress else set()
+    absent |= {"deadline", "target"} if not has_deadlines else set()
     names = [name for name in _WIDTHS if name not in absent]
     for name in (name for name in _FIRST_TO_GO if name in names):
         if sum(_WIDTHS[n] + 1 for n in names) - 1 <= width:

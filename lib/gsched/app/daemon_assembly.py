@@ -23,11 +23,12 @@ from gsched.app.daemon_upkeep import Upkeep
 from gsched.app.fairness.site import site_facts, takes_quotas
 from gsched.app.refit import Refit
 from gsched.app.target_mail import TargetMail
+from gsched.app.target_reservations import Reservations, reservations_of
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
 from gsched.daemon.gate import Gate
 from gsched.daemon.loop import DaemonLoop, LoopParts
-from gsched.daemon.loop_ports import Foresight, NoForesight, NoSaver
+from gsched.daemon.loop_ports import Foresight, NoForesight, NoReservations, NoSaver
 from gsched.daemon.metrics_gauges import Facts
 from gsched.daemon.time_limit import time_limit
 from gsched.engine.ports import Journal
@@ -122,7 +123,17 @@ class Assembly:
             estimates=estimates,
             runner=runner,
             journal=journal,
+            reservations=self._reservations(),
         )
+
+    def _reservations(self) -> Reservations:
+        """Those that were made before are known before the first look."""
+        process = self.process
+        found = reservations_of(
+            self.live, self.history, lambda: process.settings, self.lead.fence, fault_hook()
+        )
+        found.recall()
+        return found
 
     def _join(self, ledger: FairnessUpkeep, course: Course, upkeep: Upkeep) -> None:
         """The policy goes by the quotas of the ledger, and begins with what it knows of tenants."""
@@ -167,6 +178,7 @@ class Assembly:
             saver=self.saving or NoSaver(),
             standing=lambda: {} if ledger is None else ledger.standing,
             targets=targets,
+            reservations=course.reservations or NoReservations(),
         )
 
     def _targets(self) -> Targets:

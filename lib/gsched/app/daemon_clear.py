@@ -9,6 +9,7 @@ from gsched.app.daemon_lead import refuse_beside_another_host
 from gsched.app.daemon_leases import Leases
 from gsched.app.daemon_parts import fault_hook, live_parts, new_round_id
 from gsched.app.daemon_rights import require_privilege
+from gsched.app.target_reservations import reservations_of
 from gsched.app.wiring import now, open_history, slurm_client
 from gsched.config.settings import Settings
 from gsched.daemon.clear import ClearResult, clear, clear_unjournalled
@@ -49,6 +50,7 @@ def _clear(settings: Settings, history: History, everything: bool) -> ClearResul
     require_privilege(live.client)
     refuse_beside_another_host(history, live.backend.cluster)
     Leases(live, history, None).take_back("`gsched daemon clear`")
+    reservations_of(live, history, lambda: settings).release_all("`gsched daemon clear`")
     return clear(
         live.backend,
         history.journal(),

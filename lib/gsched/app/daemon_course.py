@@ -13,6 +13,7 @@ from gsched.app.daemon_leases import Leases
 from gsched.app.daemon_parts import Live, fault_hook, new_round_id, policy_of
 from gsched.app.daemon_rights import scale_to_act
 from gsched.app.fairness.site import facts_by
+from gsched.app.target_reservations import Reservations
 from gsched.app.wiring import now
 from gsched.config.settings import DaemonSettings, Settings
 from gsched.daemon.bursts import bf_interval_s
@@ -35,6 +36,7 @@ class Course:
     estimates: Estimates
     runner: RoundRunner
     journal: Journal
+    reservations: Reservations | None = None
 
     def read_config(self) -> SlurmConfig:
         """Slurm's configuration may change under the daemon: its scale and its leases follow.
@@ -65,6 +67,8 @@ class Course:
         return self.estimates.fitted(self.leases.fitted(policy, daemon.knobs), daemon.knobs)
 
     def take_back(self) -> ClearResult:
-        """Take back what stands: revokes that can be, then places in the order."""
+        """Take back what stands: revokes that can be, reservations, then places in the order."""
         self.leases.take_back("the daemon acts no more")
+        if self.reservations is not None:
+            self.reservations.release_all("the daemon acts no more")
         return clear(self.live.backend, self.journal, now, new_round_id, False, fault_hook())

@@ -239,7 +239,8 @@ def warn_without_model(settings: Settings) -> None:
     if settings.predict.estimator != "model" or mark_of(settings.model_file) is not None:
         return
     daemon = settings.daemon
-    if load_scoped(daemon.policy, daemon.policy_scope, daemon.knobs).needs_prediction:
+    policy = load_scoped(daemon.policy, daemon.policy_scope, daemon.knobs)
+    if policy.needs_prediction or policy.reads_progress:
         log.warning("no model yet: jobs are ranked by their time limits (`gsched predict train`)")
 
 

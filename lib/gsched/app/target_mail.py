@@ -216,9 +216,8 @@ def text_of(record: TargetRecord, event: TargetEvent) -> str:
     job, steps = record.key.slurm_id, record.steps
     deadline = moment(record.deadline, "minutes")
     lines = [f"Job {job}: its deadline {deadline} {_WORDS.get(event.what, event.what)}.", ""]
-    if event.finish_time is not None and event.what != TargetState.MISSED.value:
-        chance = "" if event.probability is None else f", with probability {event.probability:.2f}"
-        lines.append(f"It should end {moment(event.finish_time, 'minutes')}{chance}.")
+    if event.what != TargetState.MISSED.value:
+        lines.append(_end_words(event))
     if record.promise is not None:
         end = moment(record.promise.finish_time, "minutes")
         lines.append(f"Promised was {end}, with probability {record.promise.probability:.2f}.")
@@ -226,3 +225,10 @@ def text_of(record: TargetRecord, event: TargetEvent) -> str:
         lines.append(f"The first of its {len(steps.times)} deadlines is the one that counts most.")
     lines += ["", f"`gsched why {job}` tells how it stands and why.", ""]
     return "\n".join(lines)
+
+
+def _end_words(event: TargetEvent) -> str:
+    if event.finish_time is None:
+        return "No end can be planned."
+    chance = "" if event.probability is None else f", with probability {event.probability:.2f}"
+    return f"It should end {moment(event.finish_time, 'minutes')}{chance}."

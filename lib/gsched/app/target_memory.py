@@ -10,14 +10,14 @@ from gsched.model.job import JobKey
 from gsched.model.target_records import PromiseUse
 from gsched.policy.chronus_memory import Book, name_of, used_of
 
-REFUSED = "chronus.refused"
-"""So the codes of refusals begin."""
+REFUSED = "refused"
+"""So the codes of refusals begin, behind the policy's name."""
 
 
 def why_refused(decision: Decision, key: JobKey, private: bool) -> Reason | None:
     """The reason. A job that runs has no reason: what the policy remembers tells it."""
     reason = decision.reasons.get(key)
-    if reason is None or not reason.code.startswith(REFUSED):
+    if reason is None or not reason.code.partition(".")[2].startswith(REFUSED):
         books = map(Book.of, _memories(decision.memory))
         found = next((b.refused[name_of(key)] for b in books if name_of(key) in b.refused), None)
         reason = Reason(found.code, found.params) if found is not None and found.code else reason

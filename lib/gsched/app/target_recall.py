@@ -19,7 +19,8 @@ from gsched.policy.scoped import MEMORY_VERSION, Scoped
 
 log = logging.getLogger("gsched.daemon")
 
-POLICY = "chronus"
+POLICIES = ("chronus", "unisched")
+"""Those that promise deadlines; they remember them in one form."""
 
 
 def recalled(
@@ -33,9 +34,10 @@ def recalled(
     Of a job that asks for something else by now nothing is put in: its request is a new one.
     """
     names = [one.name for one in policy.policies] if isinstance(policy, Scoped) else [policy.name]
-    if POLICY not in names:
+    planner = next((name for name in names if name in POLICIES), None)
+    if planner is None:
         return memory
-    own = _own(memory) if isinstance(policy, Scoped) else memory
+    own = _own(memory, planner) if isinstance(policy, Scoped) else memory
     book = Book.of(own)
     lacking = {}
     for record in standing:
@@ -50,7 +52,7 @@ def recalled(
     if not isinstance(policy, Scoped):
         return book.document()
     kept = _policies(memory)
-    return {"version": MEMORY_VERSION, "policies": {**kept, POLICY: book.document()}}
+    return {"version": MEMORY_VERSION, "policies": {**kept, planner: book.document()}}
 
 
 def _policies(memory: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -59,8 +61,8 @@ def _policies(memory: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return kept if memory.get("version") == MEMORY_VERSION and isinstance(kept, dict) else {}
 
 
-def _own(memory: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    found = _policies(memory).get(POLICY)
+def _own(memory: Mapping[str, JsonValue], planner: str) -> Mapping[str, JsonValue]:
+    found = _policies(memory).get(planner)
     return found if isinstance(found, dict) else {}
 
 

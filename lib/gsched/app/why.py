@@ -12,6 +12,7 @@ from gsched.app.ended import ended_words, known_past
 from gsched.app.expected import Expected
 from gsched.app.job import LiveJob, find_parts
 from gsched.app.lease_ends import end_when_told
+from gsched.app.told_progress import told_by
 from gsched.app.waiting import (
     WhyLine,
     ahead_of,
@@ -23,6 +24,7 @@ from gsched.app.waiting import (
 )
 from gsched.app.wiring import now
 from gsched.config.settings import Settings
+from gsched.errors import DataError
 from gsched.explain.never import Block
 from gsched.explain.requeued import is_ending_to_start_again
 from gsched.explain.slurm_reasons import explain_reason
@@ -116,14 +118,26 @@ def explain_job(settings: Settings, job: str) -> Why:
         one, row = _one(parts[0]), parts[0].row
         if row.state.is_terminal:
             told = _end_of_lease(settings, row.slurm_id, row.submit_time)
-            return replace(one, lines=(*one.lines, *told))
-        return one
+        else:
+            told = _unheard(settings, row)
+        return replace(one, lines=(*one.lines, *told))
     return _several(job, parts, waiting)
 
 
 def _end_of_lease(settings: Settings, job: str, attempt: int) -> list[WhyLine]:
     words = end_when_told(settings, job, attempt)
     return [WhyLine("lease", words)] if words else []
+
+
+def _unheard(settings: Settings, row: QueueRow) -> list[WhyLine]:
+    """Why nobody believes what a job that runs tells of its progress; nothing where it is heard."""
+    if row.state not in {JobState.RUNNING, JobState.SUSPENDED}:
+        return []
+    try:
+        told_by(settings, row, now())
+    except DataError as error:
+        return [WhyLine("progress", f"what the job tells of it is not believed: {error.message}")]
+    return []
 
 
 def _one(live: LiveJob) -> Why:

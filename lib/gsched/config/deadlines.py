@@ -50,6 +50,10 @@ class DeadlineSettings:
     profiles: bool = False
     """true = a job that no job before it speaks for is judged by its profile runs (`gsched submit
     --gs-profile`), which are its user's own word. Else by its time limit."""
+    reservations: bool = False
+    """true = nodes that a promised job fills are reserved for it in Slurm while it is due and
+    waits, so that jobs which gsched does not order cannot be started there. Such a reservation
+    ends by itself within half an hour when the daemon does not lengthen it."""
     warn_probability: float = 0.8
     """A promised deadline that is less likely than this to be kept is at risk: its user and the
     administrator are warned."""

@@ -14,6 +14,7 @@ from gsched.daemon.ces_sight import NodeSight
 from gsched.model.job import JobState
 from gsched.policy.ces_state import BlockNeed
 from gsched.slurm.records import QueueRow
+from gsched.slurm.target_reservations import is_in_own
 
 READY = frozenset({"", "Resources", "Priority"})
 """Slurm's reasons for which a job waits for nodes and for nothing else."""
@@ -136,7 +137,7 @@ def is_ready(row: QueueRow) -> bool:
         row.state is JobState.PENDING
         and row.priority > 0
         and row.reason in READY
-        and not row.reservation
+        and (not row.reservation or is_in_own(row))
     )
 
 

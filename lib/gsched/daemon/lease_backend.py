@@ -21,7 +21,7 @@ from gsched.model.job import Capability, JobKey, JobView, LeaseState
 from gsched.slurm.client import SlurmClient
 from gsched.slurm.exclusions import Rules, exclusions
 from gsched.slurm.own_preemption import OwnPreemption
-from gsched.slurm.records import QueueRow, SlurmConfig
+from gsched.slurm.records import NodeFacts, QueueRow, SlurmConfig
 
 log = logging.getLogger("gsched.daemon")
 
@@ -38,6 +38,22 @@ PREEMPTION_LIFE_S = 300.0
 SLURMS_TIME_S = 600.0
 """What Slurm has not done by itself after so many seconds, gsched does: the victim may be exempt
 from preemption for a reason that is not seen here."""
+
+ASKS_AGAIN_S = 1.0
+"""Whether nodes have registered is asked so often at most, however many leases wait for it."""
+
+_UP = frozenset({"idle", "mixed", "allocated", "completing", "unknown"})
+_AWAY = frozenset(
+    {
+        "not_responding",
+        "powered_down",
+        "power_down",
+        "powering_down",
+        "powering_up",
+        "down",
+        "drain",
+    }
+)
 
 _QUIET = frozenset({LeaseState.GRANTED, LeaseState.RENEWED})
 
@@ -66,6 +82,8 @@ class LiveLeases:
         self._own = OwnPreemption()
         self._own_until = -math.inf
         self._left: dict[tuple[JobKey, int], float] = {}  # attempts left to Slurm, since when
+        self._settled_boot = ""  # of the slurmctld that has been seen to know its nodes
+        self._asks_nodes_at = -math.inf
         self.configure(config, rules)
 
     def configure(self, config: SlurmConfig, rules: Rules) -> None:
@@ -121,6 +139,27 @@ class LiveLeases:
         """By the priorities of the last look and what was written since."""
         return any(key.slurm_id == beneficiary for key in self._behind())
 
+    def starts_safely(self) -> bool:
+        """Whether all nodes have registered since slurmctld was started.
+
+        It gives the GPUs of the others away as well, but a step there fails ("Invalid generic
+        resource (gres) specification"): they register within seconds.
+        """
+        now = self._monotonic()
+        if now < self._asks_nodes_at:
+            return False
+        boot = self._client.config().get("BOOT_TIME")
+        if not boot or boot != self._settled_boot:
+            waits = [node.view.name for node in self._client.node_facts() if is_unregistered(node)]
+            if waits:
+                self._asks_nodes_at = now + ASKS_AGAIN_S
+                log.info(
+                    "no job gives way: %d nodes have not registered yet, %s …", len(waits), waits[0]
+                )
+                return False
+            self._settled_boot = boot
+        return True
+
     def _ask_preemption(self, now: float) -> None:
         """What is not answered stands as it was: no reason to fail a round."""
         self._own_until = now + PREEMPTION_LIFE_S
@@ -135,6 +174,15 @@ class LiveLeases:
         if verb is Verb.SIGNAL:
             return self._client.signal(key.slurm_id, SAVE_SIGNAL).error
         return self._client.requeue([key.slurm_id], unfinished_only=True)[0].error
+
+
+def is_unregistered(node: NodeFacts) -> bool:
+    """Whether a node counts as up though slurmctld has not heard of it since its own start: it does
+    not know when the node booted.
+    """
+    view = node.view
+    is_up = view.state in _UP and not _AWAY & set(view.flags)
+    return is_up and node.boot_time is None
 
 
 def tell(grant: LeaseGrant, move: Move) -> None:

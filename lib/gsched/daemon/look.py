@@ -7,7 +7,7 @@ it, does not, is an array task that squeue hides and no job that came in between
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gsched.errors import UnavailableError
 from gsched.model.cluster import NodeView, PartitionView, ReservationView
@@ -16,7 +16,11 @@ from gsched.slurm.client import SlurmClient
 from gsched.slurm.records import FreeText, PriorityRow, QueueListing, QueueRow
 
 DESCRIPTION_LIFE_S = 60.0
-"""Nodes, partitions, reservations and hidden array tasks are read again after so many seconds."""
+"""Nodes, partitions, reservations and hidden array tasks are read again after so many seconds; in
+the next look already while slurmctld, just started, still finds its nodes."""
+NODES_LIFE_S = 10.0
+"""Nodes are read again after so many seconds where a job has lost its own: it has ended in
+NODE_FAIL, or was requeued, which tells no more."""
 _MAY_HAVE_GONE = 3
 
 
@@ -56,6 +60,9 @@ class Looker:
         self._monotonic = monotonic
         self._description: Description | None = None
         self._described_at = 0.0
+        self._nodes_at = 0.0
+        self._has_lost_nodes = False
+        self._cut_off: frozenset[tuple[int, int]] = frozenset()
         self._hidden: dict[int, tuple[QueueRow, FreeText]] = {}
 
     def look(self) -> Look:
@@ -64,11 +71,18 @@ class Looker:
         listing = self._client.queue("all", with_texts=True)
         now = self._monotonic()
         is_due = self._description is None or now - self._described_at >= DESCRIPTION_LIFE_S
-        description = self._describe() if is_due or self._description is None else self._description
+        if is_due or self._description is None:
+            description = self._describe()
+            self._nodes_at, self._has_lost_nodes = now, False
+            self._note_cut_off(listing)
+        else:
+            self._note_cut_off(listing)
+            description = self._with_newer_nodes(self._description, now)
         rows = [row for row in listing.rows if _is_live(row.state)]
         hidden = self._hidden_tasks(priorities.keys() - {r.raw_id for r in listing.rows}, is_due)
         _refuse_half_an_answer(listing, priorities.keys(), hidden.keys())
-        self._description = description
+        finds_nodes = any(node.state == "unknown" for node in description.nodes)
+        self._description = None if finds_nodes else description
         if is_due:
             self._described_at = now
         if not hidden:
@@ -82,6 +96,23 @@ class Looker:
         return Description(
             client.nodes(), client.partitions(), client.reservations(), client.cron_job_ids()
         )
+
+    def _note_cut_off(self, listing: QueueListing) -> None:
+        """Whether some attempt is seen to have been cut off since the last look."""
+        fails = JobState.NODE_FAIL
+        cut_off = frozenset(
+            [(r.raw_id, r.restarts) for r in listing.rows if r.restarts or r.state is fails]
+        )
+        self._has_lost_nodes |= not cut_off <= self._cut_off
+        self._cut_off = cut_off
+
+    def _with_newer_nodes(self, description: Description, now: float) -> Description:
+        """The same, where no node can have been lost."""
+        if not self._has_lost_nodes or now - self._nodes_at < NODES_LIFE_S:
+            return description
+        nodes = self._client.nodes()
+        self._nodes_at, self._has_lost_nodes = now, False
+        return replace(description, nodes=nodes)
 
     def _hidden_tasks(
         self, raw_ids: set[int], is_due: bool

@@ -15,7 +15,9 @@ from gsched.daemon.lease_document import lease_documents
 from gsched.daemon.locks import StateDir
 from gsched.daemon.loop_ports import (
     Foresight,
+    NodeKeeper,
     NoForesight,
+    NoReservations,
     NoSaver,
     NoTargets,
     Saver,
@@ -129,6 +131,7 @@ class LoopParts:
     saver: Saver = field(default_factory=NoSaver)
     standing: Callable[[], Mapping[str, JsonValue]] = dict
     targets: TargetKeeper = field(default_factory=NoTargets)
+    reservations: NodeKeeper = field(default_factory=NoReservations)
 
 
 class DaemonLoop:
@@ -165,6 +168,7 @@ class DaemonLoop:
         parts.lead.note(verdict.mode.value, result.info.policy, sent + taken_back)
         self._note_strangers(result, verdict)
         self._keep_targets(result, config)
+        self._reserve(result)
         self._tell(result, config, verdict)
         parts.upkeep.after()
         self._foresee(result, config)
@@ -185,6 +189,20 @@ class DaemonLoop:
             if self._targets_fault != fault:
                 log.exception("deadlines: a fault of gsched")
         self._targets_fault = fault
+
+    def _reserve(self, result: RoundResult) -> None:
+        """Nodes for deadlines that are due, as far as the gate lets. Raises what SQL raises."""
+        if not result.info.acting:
+            return
+        with self.parts.state_dir.writing():
+            if self._verdict().mode is not Mode.ACT:
+                return
+            try:
+                self.parts.reservations.after_round(result)
+            except GschedError:
+                raise
+            except Exception:  # one of ours must not end the rounds
+                log.exception("reservations: a fault of gsched")
 
     def _foresee(self, result: RoundResult, config: SlurmConfig) -> None:
         """Hand the round on to those who forecast. Raises what the journal raises."""

@@ -1,4 +1,6 @@
-"""What works beside the daemon's rounds: forecasts, sleeping nodes, deadlines, or none of them."""
+"""What works beside the daemon's rounds: forecasts, sleeping nodes, deadlines and their
+reservations, or none of them.
+"""
 
 from __future__ import annotations
 
@@ -80,3 +82,21 @@ class NoTargets:
     ) -> TargetsTold:
         """Nothing."""
         return NOTHING_TOLD
+
+
+class NodeKeeper(Protocol):
+    """Reservations of nodes for deadlines that are due."""
+
+    def after_round(self, result: RoundResult) -> None:
+        """Bring them to what a round that acts has decided; the caller holds the writer lock.
+
+        Raises what the database raises.
+        """
+        ...
+
+
+class NoReservations:
+    """Reserves nothing."""
+
+    def after_round(self, result: RoundResult) -> None:
+        """Nothing to be done."""

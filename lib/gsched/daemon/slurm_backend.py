@@ -78,6 +78,7 @@ class SlurmBackend:
         self._bursts = Bursts(bf_interval_s)
         self._inversions = InversionWatch()
         self._seq = 0
+        self._own_reservations: frozenset[str] = frozenset()
         self._look: Look | None = None
         self._looked_at = 0.0
         self._table: JobTable | None = None
@@ -96,8 +97,17 @@ class SlurmBackend:
             partitions=frozenset(settings.partitions),
             users=frozenset(settings.exclude_users),
             accounts=frozenset(settings.exclude_accounts),
+            reservations=self._own_reservations,
         )
         self._bursts.interval_s = settings.burst_interval_s or bf_interval_s
+
+    def own_reservations(self, names: frozenset[str]) -> None:
+        """These are gsched's own, made for jobs whose deadline is due: their nodes can be used, and
+        their jobs are managed.
+        """
+        if names != self._own_reservations:
+            self._own_reservations = names
+            self.rules = replace(self.rules, reservations=names)
 
     # -- seeing -----------------------------------------------------------------------------
 
@@ -130,7 +140,9 @@ class SlurmBackend:
             seq=self._seq,
             nodes=look.description.nodes,
             partitions=look.description.partitions,
-            reservations=look.description.reservations,
+            reservations=tuple(
+                [r for r in look.description.reservations if r.name not in self._own_reservations]
+            ),
             jobs=self._table,
             changed=delta,
             requests=tuple([v.key for v in views if _awaits_answer(v)]),

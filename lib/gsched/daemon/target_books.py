@@ -198,9 +198,18 @@ def _warned(record: TargetRecord, now: int) -> Turn:
     is_calm = risk is Risk.ON_TARGET and record.warned is not Risk.ON_TARGET
     is_soon = last is not None and 0 <= now - last < WARN_AGAIN_S
     if (is_worse and (not is_soon or risk is Risk.LATE)) or (is_calm and not is_soon):
-        event = TargetEvent(now, risk.value, record.finish_time, record.probability)
+        event = TargetEvent(now, risk.value, _end_of_plan(record), record.probability)
         return Turn(replace(record, warned=risk, warned_time=now), (event,))
     return Turn(record)
+
+
+def _end_of_plan(record: TargetRecord) -> int | None:
+    """When it should end as it is planned, which may be before the deadline that is aimed at; None
+    where no end can be planned.
+    """
+    if record.finish_time is None or not record.plan:
+        return record.finish_time
+    return record.plan[-1].end_time
 
 
 def _over(before: TargetRecord, state: TargetState, now: int) -> Turn:

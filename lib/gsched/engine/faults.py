@@ -36,6 +36,11 @@ class FaultPoint(enum.Enum):
     FAIRNESS_CLOSED = "fairness-closed"
     TARGETS_KEPT = "targets-kept"
     TARGETS_MAILED = "targets-mailed"
+    RESERVATION_NOTED = "reservation-noted"
+    RESERVATION_MADE = "reservation-made"
+    RESERVATION_USED = "reservation-used"
+    RESERVATION_EMPTIED = "reservation-emptied"
+    RESERVATION_REMOVED = "reservation-removed"
     MODEL_KEPT = "model-kept"
     MODEL_RECORDED = "model-recorded"
     MODEL_IN_USE = "model-in-use"
@@ -56,7 +61,17 @@ FAIRNESS_POINTS = tuple(p for p in FaultPoint if p.value.startswith("fairness-")
 TARGET_POINTS = tuple(p for p in FaultPoint if p.value.startswith("targets-"))
 """Those after deadlines were kept, and after one was warned of; others do not come to them."""
 
-_OTHERS = (*TARGET_POINTS, *LEASE_POINTS, *CES_POINTS, *FAIRNESS_POINTS, *MODEL_POINTS)
+RESERVATION_POINTS = tuple(p for p in FaultPoint if p.value.startswith("reservation-"))
+"""Those between the steps in which nodes are reserved for a deadline, and given back."""
+
+_OTHERS = (
+    *TARGET_POINTS,
+    *RESERVATION_POINTS,
+    *LEASE_POINTS,
+    *CES_POINTS,
+    *FAIRNESS_POINTS,
+    *MODEL_POINTS,
+)
 ROUND_POINTS = tuple(p for p in FaultPoint if p not in _OTHERS)
 """Those that an acting round with something to write comes to."""
 

@@ -165,8 +165,11 @@ class LeaseDriver:
                     return
                 report = self.port.report(grant)
                 step = carried_on(grant, seen, report, self._clock())
-            if isinstance(step, Act) and step.verb is Verb.REQUEUE and self._is_behind(grant):
-                return  # the GPUs would be another's: it is put in front first
+            if isinstance(step, Act) and step.verb is Verb.REQUEUE:
+                if self._is_behind(grant):
+                    return  # the GPUs would be another's: it is put in front first
+                if not self.port.starts_safely():
+                    return  # whoever got them would fail: it keeps them for some seconds more
             if isinstance(step, Act):
                 step = self._act(grant, step, report.told if report else None)
             if step is None:

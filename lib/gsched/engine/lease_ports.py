@@ -85,6 +85,10 @@ class LeasePort(Protocol):
         """
         ...
 
+    def starts_safely(self) -> bool:
+        """Whether a job may begin on GPUs that are freed now. Raises as `observe` does."""
+        ...
+
     def act(self, verb: Verb, key: JobKey) -> str:
         """Signal or requeue a job, once; why that was refused, "" when it was taken.
 

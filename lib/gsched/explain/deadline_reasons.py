@@ -7,6 +7,9 @@ from collections.abc import Callable
 from gsched.explain.params import Params, amount, number, span, text
 from gsched.explain.words import count, moment, percent
 
+PLANNERS = ("chronus", "unisched")
+"""The policies that promise deadlines: they tell the same reasons, each by its own name."""
+
 REFUSED = "chronus.refused-"
 """The beginning of the codes with which a deadline is refused."""
 
@@ -34,7 +37,8 @@ _RULES = {
 
 
 def deadline_reason(code: str, params: Params) -> str | None:
-    """The reason in one sentence; None for a code that is none of chronus."""
+    """The reason in one sentence; None for a code that is none of PLANNERS."""
+    code = _as_chronus(code)
     refused = refusal_reason(code, params)
     if refused is not None:
         return f"deadline refused, best effort: {refused}"
@@ -44,8 +48,19 @@ def deadline_reason(code: str, params: Params) -> str | None:
 
 def refusal_reason(code: str, params: Params) -> str | None:
     """Why a deadline was refused; None for a code that is no refusal."""
-    words = _REFUSALS.get(code)
+    words = _REFUSALS.get(_as_chronus(code))
     return words(params) if words else None
+
+
+def _as_chronus(code: str) -> str:
+    """The code by which `chronus` tells the same."""
+    planner, _, rest = code.partition(".")
+    return f"{PLANNERS[0]}.{rest}" if planner in PLANNERS else code
+
+
+def tells_hold(code: object) -> bool:
+    """Whether a code says of a promised job that it cannot start."""
+    return isinstance(code, str) and _as_chronus(code) == RISK_HELD
 
 
 def refusal_codes() -> frozenset[str]:

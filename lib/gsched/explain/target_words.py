@@ -11,10 +11,10 @@ from typing import Any
 
 from gsched.explain.deadline_reasons import (
     HELD_WORDS,
-    RISK_HELD,
     gpu_time_words,
     refusal_reason,
     source_words,
+    tells_hold,
 )
 from gsched.explain.params import amount, text
 from gsched.explain.start_words import clock, soon
@@ -136,7 +136,7 @@ def risk_words(target: Mapping[str, Any], at: float) -> str:
     """Why a promise is in danger, as far as that can be seen; "" where it is not."""
     if target.get("state") == ON_TARGET:
         return ""
-    if (target.get("risk") or {}).get("code") == RISK_HELD:
+    if tells_hold((target.get("risk") or {}).get("code")):
         return HELD_WORDS
     end, last = planned_end(target), target["deadlines"][-1][0]
     if end is None:

@@ -92,9 +92,13 @@ class _Walk:
 
     def _visit(self, pid: int) -> bool:
         """Whether the process or one below it has taken it."""
-        process = None if pid in self._without else look_at(pid)
-        if process is None or process.is_zombie:
+        if pid in self._without:
             return False
+        process = look_at(pid)
+        if process is None or process.is_zombie:
+            # Slurm's TERM reaches all at once: a shell may have died of it since the tree was read,
+            # and its training saves
+            return self._below(pid)
         if process.program == _SRUN:
             if self._number in _SRUN_PASSES_ON:
                 return self._give(process)

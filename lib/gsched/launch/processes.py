@@ -41,13 +41,19 @@ class Process:
 
 
 class Tree:
-    """All processes of this machine, by parent, at one moment."""
+    """All processes of this machine, by parent, at one moment.
+
+    They are read one after the other. Whoever had a parent that ended meanwhile has its next one.
+    """
 
     def __init__(self) -> None:
         self._children: dict[int, list[int]] = defaultdict(list)
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdecimal() and (parent := _parent(folder)):
-                self._children[parent].append(int(folder.name))
+        parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
+        for pid, parent in parents.items():
+            if parent and parent not in parents:
+                parent = _parent(pid) or 0
+            if parent:
+                self._children[parent].append(pid)
 
     def children(self, pid: int) -> list[int]:
         """The children of a process, in the order of their numbers."""
@@ -80,11 +86,16 @@ def look_at(pid: int) -> Process | None:
         return None
 
 
-def _parent(folder: Path) -> int:
+def _pids() -> Iterator[int]:
+    return (int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal())
+
+
+def _parent(pid: int) -> int | None:
+    """0 for the first of all; None for one that has gone."""
     try:
-        return int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):  # it has gone meanwhile
-        return 0
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _program(pid: int) -> str:

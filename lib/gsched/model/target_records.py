@@ -106,9 +106,14 @@ class TargetRecord:
         return self.steps.times[-1]
 
 
+RESERVED, UNRESERVED = "reserved", "unreserved"
+"""A reservation of Slurm is to be made for a target; it is gone."""
+
+
 @dataclass(frozen=True, slots=True)
 class TargetEvent:
-    """Something that befell a target: `what` is a value of TargetState or Risk.
+    """Something that befell a target: `what` is a value of TargetState or Risk, or one of the two
+    above.
 
     `told_time` is when its warning was handed to the site's command, None where none was, or not
     yet.

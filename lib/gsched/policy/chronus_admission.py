@@ -17,7 +17,7 @@ from gsched.model.targets import Steps, TargetRules
 from gsched.policy.chronus_calendar import Span
 from gsched.policy.chronus_memory import Asked, Book, Refusal, Target, Used, name_of
 from gsched.policy.chronus_plan import Need, Plan, with_newcomer
-from gsched.policy.chronus_pools import PoolView
+from gsched.policy.chronus_pools import PoolView, types_of
 from gsched.policy.chronus_room import LEAST_KEPT, Load, Room
 from gsched.policy.chronus_solver import Solver
 from gsched.policy.remaining import DEFAULT, Remaining
@@ -145,7 +145,8 @@ class Desk:
         if need is None or left is None or left.source == DEFAULT:
             return _No("no-estimate", {})
         gpus, pool = new.view.request.gpus.minimum, plan.pool
-        usable, most = (int(self.rules.max_share * n) for n in (pool.num_gpus, pool.all_gpus))
+        own = pool.of_types(types_of(new.view))
+        usable, most = (int(self.rules.max_share * n) for n in own)
         if max(need.gpus, gpus) > most:
             return _No("too-wide", {"num_gpus": gpus, "pool_gpus": most})
         if need.gpus > usable:

@@ -6,8 +6,8 @@ Jobs that cannot give way hold theirs until their safe end, those with a lease u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from gsched.model.cluster import ClusterState, NodeView
 from gsched.model.job import Capability, JobState, JobView
@@ -18,18 +18,29 @@ from gsched.policy.pools import NOWHERE, Pools
 @dataclass(frozen=True, slots=True)
 class PoolView:
     """GPUs of a pool that can be used now, all that it has, those of its largest node, and its
-    calendar.
+    calendar, which does not tell types of GPU apart. `types` are, by type, those that can be
+    used and all.
     """
 
     num_gpus: int
     all_gpus: int
     node_gpus: int
     free: Calendar
+    types: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def rounded(self, gpus: int) -> int:
         """What is set aside for a job of so many GPUs."""
         up = rounded_up(gpus, max(1, self.node_gpus))
         return up if up <= self.num_gpus else gpus
+
+    def of_types(self, types: Collection[str]) -> tuple[int, int]:
+        """GPUs that can be used and all that there are, of these types; of any where none is
+        named.
+        """
+        if not types:
+            return self.num_gpus, self.all_gpus
+        own = [self.types.get(name, (0, 0)) for name in types]
+        return sum(usable for usable, _ in own), sum(there for _, there in own)
 
 
 def pool_views(
@@ -61,9 +72,9 @@ def pool_views(
             if inside and span[1] > now:
                 free.take([span], inside)
         all_gpus = sizes.get(number, 0)
-        found[number] = PoolView(
-            num_gpus, all_gpus, max((n.num_gpus for n in own), default=1), free
-        )
+        largest = max((n.num_gpus for n in own), default=1)
+        types = _by_type(state, pools, number, nodes.keys() - reserved_now)
+        found[number] = PoolView(num_gpus, all_gpus, largest, free, types)
     for row, view in enumerate(state.jobs.views):
         if view.holds_gpus and row not in targets:
             end = held_until(view, pools, now, lease_s, safe_end)
@@ -78,6 +89,24 @@ def pool_sizes(state: ClusterState, pools: Pools) -> dict[int, int]:
         if node.partitions:
             found[pools.of_partition[node.partitions[0]]] += node.num_gpus
     return found
+
+
+def _by_type(
+    state: ClusterState, pools: Pools, number: int, usable: Collection[str]
+) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for node in state.nodes:
+        if node.partitions and pools.of_partition[node.partitions[0]] == number:
+            for gpu_type, gpus in node.gpus:
+                now, there = found.get(gpu_type, (0, 0))
+                found[gpu_type] = (now + gpus * (node.name in usable), there + gpus)
+    return found
+
+
+def types_of(view: JobView) -> tuple[str, ...]:
+    """The types of GPU that a job takes; () where it takes any."""
+    names = [option.gpu_type for option in view.request.gpu_options]
+    return tuple([name for name in names if name]) if all(names) else ()
 
 
 def held_until(

@@ -195,8 +195,7 @@ class Round:
         )
 
     def _least_run_s(self) -> int:
-        seconds = self.policy.seconds
-        return max(1, seconds("least_run_s") or seconds("lease_s") // 4)
+        return max(1, self.policy.seconds("least_run_s") or self.policy.seconds("lease_s") // 4)
 
     # -- the plan ------------------------------------------------------------------------------
 

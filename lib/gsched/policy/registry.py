@@ -34,6 +34,7 @@ POLICIES: dict[str, str] = {
     "themis": "gsched.policy.themis:Themis",
     "gandiva-fair": "gsched.policy.gandiva_fair:GandivaFair",
     "chronus": "gsched.policy.chronus:Chronus",
+    "unisched": "gsched.policy.unisched:UniSched",
     "ltgf": "gsched.policy.ltgf:Ltgf",
     "allox": "gsched.policy.allox:Allox",
     "optimus": "gsched.policy.optimus:Optimus",

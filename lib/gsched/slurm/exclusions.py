@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gsched.model.job import Capability, Exclusion, JobState
 from gsched.slurm.records import PriorityRow, QueueRow
+from gsched.slurm.target_reservations import is_in_own
 
 CHANGES_JOB = (
     Capability.REORDER,
@@ -29,11 +30,15 @@ _REQUEUES = (Capability.PREEMPT, Capability.RESIZE)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the site decides: `partitions` in scope (empty = all), users and accounts left alone."""
+    """What the site decides: `partitions` in scope (empty = all), users and accounts left alone.
+
+    `reservations` are gsched's own: the job for which one was made is left alone for nothing.
+    """
 
     partitions: frozenset[str] = frozenset()
     users: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()
+    reservations: frozenset[str] = frozenset()
 
 
 def exclusions(
@@ -55,7 +60,7 @@ def exclusions(
     """
     found = [
         *((CHANGES_JOB + PROMISES, why) for why in _consent(row, rules, opted_out)),
-        *((CHANGES_JOB + PROMISES, why) for why in _kind(row, is_cron)),
+        *((CHANGES_JOB + PROMISES, why) for why in _kind(row, is_cron, rules)),
         *((CHANGES_JOB, why) for why in _others_say(row, priority)),
         *(((Capability.REORDER,), why) for why in _order(is_foreign)),
         *((_REQUEUES, why) for why in _no_requeue(row)),
@@ -84,14 +89,14 @@ def _consent(row: QueueRow, rules: Rules, opted_out: bool) -> _Found:
         yield "out-of-scope", f"partition {outside} is not among those that gsched orders"
 
 
-def _kind(row: QueueRow, is_cron: bool) -> _Found:
+def _kind(row: QueueRow, is_cron: bool, rules: Rules) -> _Found:
     if is_cron:
         yield "cron", "a scrontab job: Slurm itself runs it again and again"
     if not row.is_batch:
         yield "interactive", "salloc or srun: somebody waits at a terminal"
     if row.het_offset is not None:
         yield "het-component", "part of a heterogeneous job, which only moves as a whole"
-    if row.reservation:
+    if row.reservation and not (row.reservation in rules.reservations and is_in_own(row)):
         yield "reservation", f"runs in the reservation {row.reservation}"
 
 

@@ -12,7 +12,15 @@ from typing import Literal
 Privilege = Literal["root", "slurm-user", "admin", "operator", "user"]
 Doer = Literal["daemon", "helper"]
 ActName = Literal[
-    "see", "site-factor", "requeue", "signal", "drain", "resume", "power", "admin-comment"
+    "see",
+    "site-factor",
+    "requeue",
+    "signal",
+    "reserve",
+    "drain",
+    "resume",
+    "power",
+    "admin-comment",
 ]
 
 _ORDER: tuple[Privilege, ...] = ("user", "operator", "admin", "slurm-user", "root")
@@ -38,6 +46,7 @@ ACTS: tuple[Act, ...] = (
     Act("site-factor", "set a job's SiteFactor", "operator", "daemon"),
     Act("signal", "send a job a signal", "operator", "daemon"),
     Act("requeue", "requeue a job", "operator", "daemon"),
+    Act("reserve", "reserve nodes for a job, and end that again", "operator", "daemon"),
     Act("drain", "drain a node", "admin", "helper"),
     Act("resume", "resume a node", "admin", "helper"),
     Act("power", "power a node down or up", "admin", "helper"),

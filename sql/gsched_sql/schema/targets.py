@@ -84,7 +84,7 @@ target_events = table(
         "what",
         String(16),
         nullable=False,
-        doc="a state of the target, or a level of risk: at-risk, late, on-target",
+        doc="a state of the target; at-risk, late, on-target; (un)reserved: nodes in Slurm",
     ),
     Column("finish_time", BigInteger, doc="epoch; planned end then. NULL: none"),
     Column("probability", Double, doc="0 to 1; of that plan. NULL: none"),

@@ -29,8 +29,9 @@ copy_to_each_node() {
     for place in "${folder%/*}" /tmp /dev/shm; do
         copies=$place/${folder##*/}.ranks
         script=$copies/slurm_script
-        on_each_node sh -c 'mkdir -m 700 "$1" 2>/dev/null || [ -d "$1" -a ! -L "$1" -a -O "$1" ]' \
-            sh "$copies" && sbcast --force "$original" "$script" && return
+        on_each_node sh -c '
+            mkdir -m 700 "$1" 2>/dev/null || [ -d "$1" -a ! -L "$1" -a -O "$1" ] || exit 1
+            : >"$1/.on-$(uname -n)"' sh "$copies" && sbcast --force "$original" "$script" && return
         on_each_node rm -rf "$copies" 2>/dev/null
     done
     echo "gsched: error: the script could be brought to no folder of all nodes" >&2

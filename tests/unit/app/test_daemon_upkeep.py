@@ -141,8 +141,9 @@ def test_what_became_of_the_models_file_is_told_until_it_is_mended(site: Site) -
         (DaemonSettings(policy="fifo"), False),
         (DaemonSettings(policy="qssf"), True),
         (DaemonSettings(policy="fifo", policy_scope={"gpu": "qssf"}), True),
+        (DaemonSettings(policy="chronus"), True),
     ],
-    ids=["fifo", "qssf", "qssf in part"],
+    ids=["fifo", "qssf", "qssf in part", "chronus"],
 )
 def test_without_a_model_who_needs_one_is_warned(
     site: Site, caplog: pytest.LogCaptureFixture, daemon: DaemonSettings, is_warned: bool

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from gsched.app.doctor import Walk
+from gsched.app.doctor import Walk, heartbeats
 from gsched.app.doctor.findings import Finding
 from gsched.app.doctor.heartbeats import check
 from gsched.app.user_names import user_name
@@ -60,3 +61,21 @@ def test_a_place_that_another_user_has_taken(tmp_path):
     place = tmp_path / str(ME + 1)
     assert f"{place} is the place of {user_name(ME + 1)}" in finding.found
     assert f"rm -r {place}" in finding.mend
+
+
+def test_a_folder_that_goes_while_all_are_looked_at(tmp_path, monkeypatch):
+    tmp_path.chmod(0o1777)
+    for name in (str(ME + 1), str(ME + 2)):
+        (tmp_path / name).mkdir()
+    scandir = os.scandir
+
+    @contextmanager
+    def losing(path):
+        with scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        (tmp_path / found[0].name).rmdir()
+        yield found
+
+    monkeypatch.setattr(heartbeats.os, "scandir", losing)
+    (told,) = [finding.found for finding in findings(tmp_path)[1:]]
+    assert str(tmp_path / str(ME + 2)) in told

@@ -242,7 +242,9 @@ def model_file(site: PaperSite) -> Path:
 def test_a_model_that_is_missing_damaged_or_old(site: PaperSite) -> None:
     site.configure("predict", estimator='"model"')
     assert "gsched predict train" in found(site, "model-missing", "warn").mend
-    site.configure("daemon", policy='"fifo"')  # which ranks without
+    site.configure("daemon", policy='"chronus"', leases="true")  # which promises by them
+    assert "time limits" in found(site, "model-missing", "warn").found
+    site.configure("daemon", policy='"fifo"', leases="false")  # which ranks without
     assert "does without" in found(site, "model-missing", "note").found
     site.configure("daemon", policy='"qssf"')
     path = model_file(site)

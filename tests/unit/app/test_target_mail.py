@@ -18,6 +18,7 @@ from gsched.config.deadlines import DeadlineSettings
 from gsched.config.settings import Settings
 from gsched.daemon.child_process import hand_text
 from gsched.engine.faults import FaultPoint
+from gsched.explain.words import moment
 from gsched.model.job import JobKey
 from gsched.model.target_records import Risk, TargetEvent, TargetRecord, TargetState
 from gsched.testbed.wait import wait_for
@@ -93,6 +94,16 @@ def test_a_warning_is_handed_over_once(post):
     assert "is at risk" in text
     assert "probability 0.40" in text
     assert post.store.untold(CLUSTER, 0, ["at-risk"]) == []
+
+
+def test_a_warning_says_when_the_job_should_end_and_where_nothing_can_be_planned(post):
+    post.befall()
+    post.settle()
+    assert f"It should end {moment(12_500, 'minutes')}, with probability 0.40." in post.sent[0][1]
+    post.befall(TargetEvent(NOW + 1, "late", None, 0.0))
+    post.settle()
+    assert "No end can be planned." in post.sent[1][1].splitlines()
+    assert "should end" not in post.sent[1][1]
 
 
 def test_the_administrator_gets_a_copy(post):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from support.queue import StandInSlurm, node, partition, row
 from gsched.app.job import find_live
 from gsched.app.why import Why, explain_job
 from gsched.app.wiring import now
-from gsched.config.settings import Settings
+from gsched.config.settings import HeartbeatSettings, Settings
 from gsched.model.cluster import ReservationView
 from gsched.model.job import JobState
 from gsched.slurm.parse_limits import NodeDemand
@@ -156,3 +157,17 @@ def test_a_job_whose_nodes_wake_from_sleep_is_told_so(settings, slurm, monkeypat
     assert "within 10:00 (ResumeTimeout)" in what(answer)["begins"]
     assert "started" not in what(answer)
     assert what(answer)["has them since"] == "waited 3 s"
+
+
+def test_a_running_job_whose_place_for_heartbeats_another_has_taken_is_told_so(
+    tmp_path, slurm, monkeypatch
+):
+    monkeypatch.setattr("gsched.app.told_progress.user_number", lambda _: os.getuid() + 1)
+    slurm.rows = (row(9, state=JobState.RUNNING, state_text="RUNNING", start_time=1003),)
+    settings = Settings(state_dir=tmp_path, heartbeat=HeartbeatSettings(str(tmp_path / "beats")))
+    (tmp_path / "beats").mkdir()
+    assert "progress" not in what(explain_job(settings, "9"))  # there is no heartbeat, as may be
+    place = tmp_path / "beats" / str(os.getuid() + 1)
+    place.mkdir()
+    words = f"what the job tells of it is not believed: {place} belongs to another user"
+    assert what(explain_job(settings, "9"))["progress"] == words

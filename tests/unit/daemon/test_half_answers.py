@@ -6,6 +6,7 @@ import pytest
 from support.slurm_bench import Bench
 
 from gsched.errors import UnavailableError
+from gsched.model.cluster import NodeView
 from gsched.slurm.records import QueueListing
 
 
@@ -28,3 +29,20 @@ def test_a_few_may_have_left_between_two_questions(monkeypatch: pytest.MonkeyPat
     bench = Bench(1, 2, 3)
     monkeypatch.setattr(bench.client, "queue", lambda *_, **__: QueueListing((), ()))
     bench.backend.look()
+
+
+def test_nodes_that_slurmctld_still_finds_are_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Right after its start; they would count as lost for a minute."""
+    bench, state = Bench(1), ["unknown"]
+
+    def nodes() -> tuple[NodeView, ...]:
+        return (NodeView("gn01", state[0], (), 8, 1 << 30, (("", 2),), ("gpu",)),)
+
+    monkeypatch.setattr(bench.client, "nodes", nodes)
+    assert [node.is_usable for node in bench.snapshot().nodes] == [False]
+    state[0] = "idle"
+    assert [node.is_usable for node in bench.snapshot().nodes] == [True]
+    state[0] = "down"
+    assert [node.is_usable for node in bench.snapshot().nodes] == [True]

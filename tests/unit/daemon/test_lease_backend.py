@@ -11,15 +11,16 @@ from support.jobs import T0, view
 from support.queue import row
 from support.requests import MemoryRequests
 
-from gsched.daemon.lease_backend import SLURMS_TIME_S, LiveLeases, tell
+from gsched.daemon.lease_backend import ASKS_AGAIN_S, SLURMS_TIME_S, LiveLeases, tell
 from gsched.daemon.requests import RequestBook, Sighting
 from gsched.engine.leases import JobSeen, Move, SaveReport, Verb
 from gsched.errors import UnavailableError
 from gsched.model.accounts import LeaseGrant
+from gsched.model.cluster import NodeView
 from gsched.model.job import JobKey, JobState, Lease, LeaseState
 from gsched.slurm.exclusions import Rules
 from gsched.slurm.own_preemption import OwnPreemption, of_qos
-from gsched.slurm.records import QueueRow, SlurmConfig, UpdateOutcome
+from gsched.slurm.records import NodeFacts, QueueRow, SlurmConfig, UpdateOutcome
 
 KEY = JobKey("c", 7, epoch=T0)
 GRANT = LeaseGrant(Lease("l1", LeaseState.GRANTED, T0, 3600), KEY, T0, 8)
@@ -33,6 +34,15 @@ class Client:
         self.did: list[tuple[str, ...]] = []
         self.preemption: OwnPreemption | None = OwnPreemption()
         self.asked = 0
+        self.boot, self.nodes = "100", [node("mixed", None), node("idle", 50)]
+        self.asked_nodes = 0
+
+    def config(self) -> SlurmConfig:
+        return SlurmConfig({"BOOT_TIME": self.boot})
+
+    def node_facts(self) -> list[NodeFacts]:
+        self.asked_nodes += 1
+        return self.nodes
 
     def own_preemption(self, _config: SlurmConfig) -> OwnPreemption:
         self.asked += 1
@@ -52,6 +62,11 @@ class Client:
     ) -> tuple[UpdateOutcome, ...]:
         self.did.append(("requeue", *slurm_ids, *["unfinished"] * unfinished_only))
         return tuple(UpdateOutcome(i, "no") for i in slurm_ids)
+
+
+def node(state: str, boot_time: int | None, *flags: str) -> NodeFacts:
+    seen = NodeView("gn01", state, flags, 8, 1 << 30, (("", 2),), ("gpu",))
+    return NodeFacts(seen, boot_time, None, "")
 
 
 def running(**values: object) -> QueueRow:
@@ -168,6 +183,42 @@ def test_what_slurm_preempts_is_left_to_it_for_a_while() -> None:
     moment[0] = SLURMS_TIME_S  # Slurm does not
     assert not leases.is_slurms(victim, other)
     assert leases.is_slurms(replace(victim, attempt=victim.attempt + 1), other)
+
+
+def test_none_gives_way_until_slurmctld_has_heard_of_its_nodes() -> None:
+    """Slurm 22.05 would give the GPUs away at once, and whoever got them would fail."""
+    client, moment = Client(), [0.0]
+    leases = LiveLeases(
+        client,  # type: ignore[arg-type]
+        SlurmConfig({}),
+        Rules(),
+        asked(),
+        monotonic=lambda: moment[0],
+    )
+    assert [leases.starts_safely(), leases.starts_safely()] == [False, False]
+    assert client.asked_nodes == 1  # not once more for each lease
+    client.nodes = [node("mixed", 50), node("idle", 50)]
+    moment[0] += ASKS_AGAIN_S
+    assert [leases.starts_safely(), leases.starts_safely()] == [True, True]
+    assert client.asked_nodes == 2
+    client.boot, client.nodes = "200", [node("mixed", 50), node("unknown", None)]
+    assert not leases.starts_safely()
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        node("down", None),
+        node("idle", None, "powered_down"),
+        node("idle", None, "not_responding"),
+        node("idle", None, "drain"),
+        node("future", None),
+    ],
+)
+def test_a_node_that_is_not_there_is_not_waited_for(away: NodeFacts) -> None:
+    client = Client()
+    client.nodes = [node("mixed", 50), away]
+    assert live(client, asked()).starts_safely()
 
 
 def test_how_long_slurm_keeps_a_requeued_job_waiting() -> None:

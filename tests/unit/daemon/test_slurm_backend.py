@@ -10,6 +10,7 @@ from support.queue import row as queue_row
 from support.slurm_bench import EXCLUDED, Bench
 
 from gsched.engine.ports import Plan
+from gsched.model.cluster import ReservationView
 from gsched.model.decision import Reason
 from gsched.model.job import JobState, Prediction, PredictionKind, Wants
 from gsched.model.journal import Change
@@ -438,3 +439,19 @@ def test_a_job_whose_user_waits_for_an_answer_is_among_the_requests() -> None:
     state = bench.snapshot()
     assert state.requests == (bench.key(2), bench.key(3))
     assert state.jobs.view(bench.key(2)).wants == Wants(deadline=1_800_000_000)
+
+
+def test_gscheds_own_reservations_take_no_nodes_away_and_their_job_is_managed() -> None:
+    bench = Bench(1, 2)
+    own = ReservationView("gsched_target_1", ("n1",), 0, 99_999, ("ann",))
+    others = ReservationView("maint", ("n2",), 0, 99_999, ("root",))
+    bench.client.reservations = lambda: (own, others)  # type: ignore[assignment,return-value]
+    for job in (1, 2):
+        row = bench.client.rows[job]
+        bench.client.rows[job] = replace(row, reservation="gsched_target_1")
+    assert bench.snapshot().reservations == (own, others)
+    assert bench.excluded(1) == "reservation"
+    bench.backend.own_reservations(frozenset({"gsched_target_1"}))
+    bench.backend.configure(bench.settings, bench.backend.scale, 30.0)
+    assert bench.snapshot().reservations == (others,)
+    assert (bench.excluded(1), bench.excluded(2)) == (None, "reservation")

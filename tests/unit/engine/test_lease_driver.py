@@ -304,6 +304,17 @@ def test_what_was_saved_too_long_ago_is_not_requeued(leased: Setting) -> None:
     assert REQUEUE_WINDOW_S <= 120
 
 
+def test_none_is_requeued_while_those_that_begin_fail(leased: Setting) -> None:
+    leased.slurm.nodes_are_known = False
+    leased.round(leased.revoke())
+    leased.slurm.now += 30
+    leased.round()
+    assert (leased.state, leased.job.requeues) == (LeaseState.SAVED, [])
+    leased.slurm.nodes_are_known = True
+    leased.round()
+    assert [restarts for restarts, _ in leased.job.requeues] == [0]
+
+
 def test_a_job_that_ends_when_it_is_told_is_warned_of(told: Setting) -> None:
     moves: list[Move] = []
     told.driver._tell = lambda _grant, move: moves.append(move)

@@ -199,8 +199,10 @@ def test_a_training_that_does_not_end_is_requeued_before_the_limit(tmp_path, slu
     environ = slurm(end_in_s=11)
     end = int((tmp_path / "slurm" / "job").read_text().split()[1])
     run = notified(tmp_path, environ, "--at-timeout", "1", body=UNTIL_GO, wanted=("ready", "TERM"))
-    wait_for(lambda: done(tmp_path) == ["requeue 7"], "the requeue")
-    assert int((tmp_path / "slurm" / "did_at").read_text()) < end - 4
+    did_at = tmp_path / "slurm" / "did_at"
+    wait_for(lambda: did_at.exists() and did_at.read_text().endswith("\n"), "the requeue")
+    assert done(tmp_path) == ["requeue 7"]
+    assert int(did_at.read_text()) < end - 4
     run.notes.with_name("notes.go").touch()
     run.end()
     assert done(tmp_path) == ["requeue 7"]

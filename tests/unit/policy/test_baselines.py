@@ -232,6 +232,6 @@ def test_a_job_nobody_can_predict_has_the_median_place_in_the_form(name):
     unknown = replace(waits(9, 1), first_submit=T0)
     form = load(name).order_form(cluster([*known, unknown]).jobs)
     if form is None:
-        assert name == "chronus"  # the one that decides without
+        assert name in ("chronus", "unisched")  # those that decide without
         return
     assert form.constant[3] == form.constant[1]

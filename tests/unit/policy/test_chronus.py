@@ -18,6 +18,7 @@ from gsched.model.job import (
     Allocation,
     Capability,
     Exclusion,
+    GpuOption,
     JobState,
     Lease,
     LeaseState,
@@ -248,6 +249,31 @@ def test_targets_hold_no_more_than_their_share():
     assert len(of(decide(policy, jobs), Admit)) == 2
     wide = asks(9, 5000, gpus=8)
     assert code(decide(policy, [wide]), wide) == "chronus.refused-too-wide"
+
+
+def typed(one, gpu_type):
+    option = GpuOption(gpu_type, one.request.gpus.minimum)
+    return replace(one, request=replace(one.request, gpu_options=(option,)))
+
+
+def of_two_types(views):
+    """A pool of two nodes, each with GPUs of its own type."""
+    state = cluster(views, nodes=2)
+    nodes = [
+        replace(node, gpus=((name, 8),))
+        for node, name in zip(state.nodes, ("a100", "v100"), strict=True)
+    ]
+    return replace(state, nodes=tuple(nodes))
+
+
+def test_a_type_of_gpu_that_the_pool_has_too_few_of_is_named():
+    wide, none = typed(asks(1, 2500, gpus=12), "a100"), typed(asks(2, 2500), "h100")
+    decision = chronus().decide(of_two_types([wide, none]), {}, NOW)
+    for job, there in ((wide, 8), (none, 0)):
+        assert code(decision, job) == "chronus.refused-too-wide"
+        assert decision.reasons[job.key].params["pool_gpus"] == there
+    either = asks(3, 2500, gpus=12)
+    assert set(of(chronus().decide(of_two_types([either]), {}, NOW), Admit)) == {3}
 
 
 def test_more_than_fits_is_not_promised_for_any_reward():

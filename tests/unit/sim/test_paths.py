@@ -52,7 +52,7 @@ def is_static(name: str) -> bool:
     return runs_static(form_of(load(name), jobs, ONE_NODE), FREE, ONE_NODE)
 
 
-BY_ROUNDS = ["chronus"]
+BY_ROUNDS = ["chronus", "unisched"]
 """It plans: no other path can run it."""
 
 FORMED = [name for name in POLICIES if name not in BY_ROUNDS]

@@ -69,7 +69,7 @@ def discipline(name: str) -> tuple[bool, Misfit]:
     return found.preempts, found.misfit
 
 
-FORMED = [name for name in POLICIES if name != "chronus"]
+FORMED = [name for name in POLICIES if name not in ("chronus", "unisched")]
 """That one plans, and decides by rounds alone."""
 
 KEEPING = [name for name in (*FORMED, Skipping.name) if not discipline(name)[0]]

@@ -151,3 +151,13 @@ def test_every_exclusion_explains_itself(jobs):
     for row, priority in jobs.values():
         for exclusion in found(row, priority, opted_out=True, is_cron=True, is_foreign=True):
             assert len(exclusion.detail) > 3
+
+
+def test_a_job_in_the_reservation_that_gsched_made_for_it_is_managed(jobs):
+    row, priority = jobs["two-nodes"]
+    own = replace(row, reservation=f"gsched_target_{row.slurm_id}")
+    ours = Rules(reservations=frozenset({own.reservation, "gsched_target_1000"}))
+    assert found(own, priority, ours) == ()
+    assert codes(REORDER, own, priority) == {"reservation"}  # nobody knows that it is ours
+    guest = replace(row, reservation="gsched_target_1000")
+    assert codes(REORDER, guest, priority, ours) == {"reservation"}

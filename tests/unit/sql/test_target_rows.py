@@ -13,7 +13,15 @@ from support.whole_history import target
 from gsched.errors import LostLeadershipError
 from gsched.model.decision import Alternative, PlannedRun
 from gsched.model.job import JobKey, JobState
-from gsched.model.target_records import PromiseUse, Risk, TargetEvent, TargetState
+from gsched.model.phases import NO_RULES
+from gsched.model.target_records import (
+    RESERVED,
+    UNRESERVED,
+    PromiseUse,
+    Risk,
+    TargetEvent,
+    TargetState,
+)
 from gsched_sql import maintenance
 
 WARNED = TargetEvent(1700, "at-risk", 12_500, 0.4)
@@ -181,6 +189,8 @@ def test_a_daemon_that_does_not_lead_any_more_keeps_nothing(history):
         targets.keep(CLUSTER, [(refused(), [])])
     with pytest.raises(LostLeadershipError):
         targets.told(target(), WARNED, 1710)
+    with pytest.raises(LostLeadershipError):
+        targets.note(target(), TargetEvent(1720, RESERVED))
     assert history.targets().standing(CLUSTER) == [target()]
     assert history.targets().untold(CLUSTER, 0, ["at-risk"]) != []
 
@@ -201,3 +211,22 @@ def test_a_promise_follows_its_job_to_an_earlier_first_submit(history):
     assert history.targets().standing(CLUSTER) == [
         replace(record, key=JobKey(CLUSTER, 7, epoch=1000))
     ]
+
+
+@each_engine
+def test_whose_nodes_are_reserved_is_told_by_the_last_event(history, database):
+    targets, other = history.targets(), refused(key=JobKey(CLUSTER, 8, 3, None, 1100))
+    targets.keep(CLUSTER, [(target(), [ADMITTED]), (other, [])])
+    assert targets.reserved(CLUSTER) == []
+    for at, what in ((1600, RESERVED), (1600, UNRESERVED), (1600, RESERVED)):  # all in a second
+        targets.note(target(), TargetEvent(at, what))
+    targets.note(other, TargetEvent(1601, RESERVED))
+    targets.keep(CLUSTER, [(target(), [WARNED])])
+    assert [r.key for r in targets.reserved(CLUSTER)] == [target().key, other.key]
+    targets.note(other, TargetEvent(1601, UNRESERVED))
+    assert [r.key for r in targets.reserved(CLUSTER)] == [target().key]
+    assert targets.reserved("beta") == []
+    assert targets.standing(CLUSTER) == [target()]
+    assert targets.untold(CLUSTER, 0, ["at-risk"]) == [(replace(target(), plan=()), WARNED)]
+    report = maintenance.check(url_of(database), NO_RULES, 90_000)
+    assert "target" not in {finding.kind for finding in report.findings}

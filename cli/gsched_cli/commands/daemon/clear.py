@@ -15,7 +15,7 @@ from gsched_cli.output import count, emit_json, emit_table, say, warn
 @click.option("--lift-halt", is_flag=True, help="Let a halted daemon act again; clears nothing.")
 @json_option
 def clear(everything: bool, lift_halt: bool, as_json: bool) -> None:
-    """Set every SiteFactor that gsched wrote back to what it was.
+    """Set every SiteFactor that gsched wrote back to what it was; end reservations that it made.
 
     From then on daemons only observe, also ones started later, until
     `gsched daemon clear --lift-halt`. That is settled before anything else, and stays when the rest

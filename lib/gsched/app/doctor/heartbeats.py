@@ -57,7 +57,10 @@ def _taken(folder: Path) -> Iterator[Finding]:
     """Folders in the place of another user's, who cannot use it then."""
     with os.scandir(folder) as entries:
         for entry in islice(entries, _MAX_ENTRIES):
-            owner = entry.stat(follow_symlinks=False).st_uid
+            try:
+                owner = entry.stat(follow_symlinks=False).st_uid
+            except FileNotFoundError:  # it has gone meanwhile
+                continue
             if entry.name.isdecimal() and entry.name != str(owner):
                 yield Finding(
                     "warn",

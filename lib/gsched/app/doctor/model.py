@@ -113,7 +113,7 @@ def _drifted(settings: Settings, model_id: str) -> Iterator[Finding]:
 def _missing(settings: Settings) -> Finding:
     mend = "run `gsched predict train` once there is a history"
     if _is_needed(settings.daemon):
-        found = f"none at {settings.model_file}: jobs are ranked by their time limits"
+        found = f"none at {settings.model_file}: jobs count with their time limits"
         return Finding("warn", "model-missing", _WHAT, found, mend)
     found = (
         f"none at {settings.model_file}: no run time is predicted, which the policy does without"
@@ -122,11 +122,11 @@ def _missing(settings: Settings) -> Finding:
 
 
 def _is_needed(daemon: DaemonSettings) -> bool:
-    """Whether the policy ranks by predictions; so does one that cannot be loaded, for all that is
-    known.
+    """Whether the policy goes by predictions, as those do that promise deadlines by what remains of
+    a job; so does one that cannot be loaded, for all that is known.
     """
     try:
         policy = load_scoped(daemon.policy, daemon.policy_scope, daemon.knobs)
     except ConfigError:
         return True
-    return policy.needs_prediction
+    return policy.needs_prediction or policy.reads_progress

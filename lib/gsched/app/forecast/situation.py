@@ -21,6 +21,7 @@ from gsched.model.cluster import ClusterState
 from gsched.model.job import JobKey, JobState, JobView, PredictionKind, finite_limit_s
 from gsched.predict.rolling import QUANTILES
 from gsched.slurm.records import QueueRow, SlurmConfig
+from gsched.slurm.target_reservations import is_in_own
 
 LEVELS = tuple(QUANTILES)
 CLEANING_S = 60.0
@@ -193,7 +194,7 @@ def _why_not(row: QueueRow) -> str:
         return "array-limit"
     if reason.limit is not None or reason.code.startswith(_LIMITS):
         return "limits"
-    if row.reservation:
+    if row.reservation and not is_in_own(row):
         return "reservation"
     if row.het_offset is not None:
         return "het-job"

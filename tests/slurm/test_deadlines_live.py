@@ -5,10 +5,8 @@ one whose daemon decides by chronus and leases. Leases last one hand-over at lea
 that a test can wait for them. ``tests/bench/bench_deadlines_live.py`` has more of each and a
 control.
 
-It takes four minutes of an idle machine, so it is not among the tests that always run: call it by
-``pytest tests/bench/trial_deadlines_live.py``. Where a target begins within a second of the restart
-of slurmctld, Slurm 22.05 refuses its step ("Invalid generic resource (gres) specification", the
-nodes have not registered yet) and it ends as FAILED, as it would without gsched.
+It takes about four minutes, and is passed with nothing beside it (``tests/run_all.py``). slurmctld
+is restarted at a moment at which no job begins, see ``DeadlineSite.restart_slurmctld``.
 """
 
 from __future__ import annotations
