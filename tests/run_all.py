@@ -1,4 +1,4 @@
-"""Passes all tests in three processes, for those on a real Slurm mostly wait; two come alone.
+"""Passes all tests in three processes, for those on a real Slurm mostly wait; one comes alone.
 
 What failed on a real Slurm beside two other processes, each with daemons of its own on two cores,
 is passed once more with nothing beside it, by whole files and only where there is little of it; it
@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 IN_THREE = ("-n", "3", "--dist", "loadfile")
 """A file's tests stay together: they share a testbed."""
 
-ALONE = ("tests/slurm/test_fairness_live.py", "tests/slurm/test_deadlines_live.py")
-"""What they judge is how much real trainings get done in a time, which tests beside them take."""
+ALONE = ("tests/slurm/test_fairness_live.py",)
+"""What it judges is how much real trainings get done in a time, which tests beside it take."""
 
 ON_A_SLURM = "tests/slurm/"
 MOST_AGAIN = 3

@@ -11,7 +11,7 @@ is offered in its place; a training that overruns what the site knows of it; SIG
 and a new start of slurmctld while promises stand; and in the end the loss of half of the GPUs.
 Where the GPU-seconds went is told for the same time of each, of best effort and of those with
 deadlines. Leases last two hand-overs, so that all of it takes minutes. About six minutes a seed;
-other seeds' figures are kept. ``tests/slurm/test_deadlines_live.py`` is a small trial of the same.
+other seeds' figures are kept. ``trial_deadlines_live.py`` is a small trial of the same.
 """
 
 from __future__ import annotations

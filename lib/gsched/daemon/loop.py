@@ -195,7 +195,7 @@ class DaemonLoop:
         if not result.info.acting:
             return
         with self.parts.state_dir.writing():
-            if self._verdict().mode is not Mode.ACT:
+            if self.parts.gate.verdict(self.parts.clock()).mode is not Mode.ACT:
                 return
             try:
                 self.parts.reservations.after_round(result)

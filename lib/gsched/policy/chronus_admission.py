@@ -98,11 +98,8 @@ class Desk:
     room: float = 0.0
     searches: int = SEARCHES
 
-    def judge(self, newcomers: Sequence[Newcomer], book: Book) -> None:
-        """Write into `book` which of them are targets, and why others are not.
-
-        What is told to the refused is reckoned when all have been judged: it holds beside them.
-        """
+    def judge(self, newcomers: Sequence[Newcomer], book: Book) -> list[tuple[Newcomer, _No]]:
+        """Write into `book` which of them are targets; returns the others, and why they are not."""
         refused: list[tuple[Newcomer, _No]] = []
         for new in newcomers:
             answer = self._forbidden(new) or self._planned(new)
@@ -112,6 +109,15 @@ class Desk:
             book.targets[name_of(new.view.key)] = answer
             number, hours = self.held.get(new.whose, (0, 0.0))
             self.held[new.whose] = (number + 1, hours + answer.budget_gpu_s / 3600)
+        for own in self.plans.values():  # the plan that has room for all of them, in case
+            for name, spans in own.plan.spans.items():
+                book.targets[name] = replace(book.targets[name], runs=spans)
+        return refused
+
+    def explain(self, refused: Sequence[tuple[Newcomer, _No]], book: Book) -> None:
+        """Write into `book` what the refused are told. It holds beside `plans`, which are to be
+        those that stand now that all have been judged.
+        """
         for new, why in refused:
             book.refused[name_of(new.view.key)] = self._explained(new, why)
 

@@ -206,9 +206,10 @@ class _Places:
         if round_.is_held(one):
             return Place(SPOT, _service(view, left), "chronus.risk-held", {})
         if is_due:
-            return Place(
-                DUE, 0.0 if at_once else _urgency(view, one, starts), "chronus.target", params
-            )
+            urgency = _urgency(view, one, starts)
+            if at_once:  # before all but those that would be late for it: it may be a lie
+                urgency = min(urgency, float(round_.now + round_.policy.seconds(GRACE.name)))
+            return Place(DUE, urgency, "chronus.target", params)
         service = _service(view, left)
         return Place(SPOT, service, "chronus.target", params)
 

@@ -11,7 +11,6 @@ what counts least is late, as little as can be.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,14 +24,6 @@ NOBODY_ELSE = 2**30
 
 REPAIRS = 6
 """So many times whoever found no room is put to the front of the order."""
-
-
-MARGINS = (0.25, 0.5, 0.75, 1.0)
-"""Such parts of all margins are given up, one after the other, before somebody is late."""
-
-
-LATER_S = (0, 60, 300, 900, 3600, 4 * 3600)
-"""By so many seconds at most those are late that have to be, where the others leave them room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +85,10 @@ Solver = Callable[[Sequence[Need], Calendar, bool], Mapping[str, tuple[Span, ...
 
 def plan_for(needs: Sequence[Need], free: Calendar, solve: Solver | None = None) -> Plan:
     """The plan of jobs that were promised their deadlines; it always is one for all of them."""
-    ordered = sorted(needs, key=_latest_deadline)
-    found = _all_in(ordered, free)
-    if found is not None:
-        return found
-    last = {need.name: need.last for need in needs}
-    if all(_still_does(need, need.last) for need in needs):
-        plan = _as_told(needs, free, last)
-        if plan is not None:
-            plan.way = "last-plan"
-            return plan
-    return _with_less_margin(needs, free) or _as_much_as_can_be(ordered, free, solve)
+    from gsched.policy.chronus_overload import beyond_all
 
-
-def _with_less_margin(needs: Sequence[Need], free: Calendar) -> Plan | None:
-    """What margins are for: all come in time, though not as long before as was wanted."""
-    if not any(need.margin_s for need in needs):
-        return None
-    for part in MARGINS:
-        closer = [replace(need, due=need.due + math.ceil(part * need.margin_s)) for need in needs]
-        found = _all_in(sorted(closer, key=_latest_deadline), free)
-        if found is not None:
-            return found
-    return None
+    found = all_in(sorted(needs, key=latest_deadline), free)
+    return found or last_plan(needs, free) or beyond_all(needs, free, solve)
 
 
 def with_newcomer(
@@ -140,10 +112,11 @@ def with_newcomer(
     everyone = [*kept, newcomer, *late]
     if not could_fit(everyone, free, newcomer.due):
         return None
-    found = _all_in(sorted(everyone, key=_latest_deadline), free)
+    found = all_in(sorted(everyone, key=latest_deadline), free)
+    found = found or _beside_last([*kept, *late], newcomer, free)
     if found is None and solve is not None:
         told = solve(everyone, free, True)
-        found = None if told is None else _as_told(everyone, free, told)
+        found = None if told is None else as_told(everyone, free, told)
         if found is not None:
             found.way = "cp-sat"
     if found is None:
@@ -188,7 +161,8 @@ def could_fit(needs: Iterable[Need], free: Calendar, due: int) -> bool:
 # -- orders ----------------------------------------------------------------------------------------
 
 
-def _latest_deadline(need: Need) -> tuple[int, int, int]:
+def latest_deadline(need: Need) -> tuple[int, int, int]:
+    """The order in which jobs are put in first."""
     return (-need.due, -need.gpus, need.tie)
 
 
@@ -200,7 +174,7 @@ def _widest(need: Need) -> tuple[int, int, int]:
     return (-need.gpus, -need.due, need.tie)
 
 
-def _all_in(ordered: Sequence[Need], free: Calendar) -> Plan | None:
+def all_in(ordered: Sequence[Need], free: Calendar) -> Plan | None:
     """The first way in which all find room; `ordered` is tried first."""
     order, moved = list(ordered), set[str]()
     for number in range(REPAIRS):
@@ -228,7 +202,7 @@ def _in_slots(needs: Sequence[Need], free: Calendar) -> Plan | None:
     from gsched.policy.chronus_slots import by_slots
 
     told = by_slots(needs, free, max(need.pieces.least_s for need in needs))
-    found = None if told is None else _as_told(needs, free, told)
+    found = None if told is None else as_told(needs, free, told)
     return None if found is None else replace(found, way="slots")
 
 
@@ -277,13 +251,31 @@ def latest(need: Need, left: Calendar) -> tuple[Span, ...] | None:
 # -- what stood before, and what a solver says -----------------------------------------------------
 
 
+def last_plan(needs: Sequence[Need], free: Calendar) -> Plan | None:
+    """The plan of the last round, where it still gives all of them what they need."""
+    if not all(_still_does(need, need.last) for need in needs):
+        return None
+    plan = as_told(needs, free, {need.name: need.last for need in needs})
+    return None if plan is None else replace(plan, way="last-plan")
+
+
+def _beside_last(needs: Sequence[Need], newcomer: Need, free: Calendar) -> Plan | None:
+    """What the last plan leaves: whoever was refused then was offered a time of that."""
+    plan = last_plan(needs, free)
+    spans = None if plan is None else latest(newcomer, plan.left)
+    if plan is None or spans is None:
+        return None
+    plan.left.take(spans, newcomer.gpus)
+    return replace(plan, spans={**plan.spans, newcomer.name: spans})
+
+
 def _still_does(need: Need, spans: Sequence[Span]) -> bool:
     """Whether a plan gives a job what it needs, from now on and until it is due."""
     ahead = [(max(start, need.begin), end) for start, end in spans if end > need.begin]
     return sum(e - s for s, e in ahead) >= need.need_s and ahead[-1][1] <= need.due
 
 
-def _as_told(
+def as_told(
     needs: Sequence[Need], free: Calendar, told: Mapping[str, tuple[Span, ...]]
 ) -> Plan | None:
     """These very spans, cut to what is needed; None where they take more than there is."""
@@ -311,81 +303,3 @@ def _last_of(spans: Sequence[Span], need: Need) -> tuple[Span, ...]:
             found.append((start, end))
             rest += need.pieces.resume_s - (end - start)
     return joined([*need.held, *found])
-
-
-# -- more than there is ----------------------------------------------------------------------------
-
-
-def _as_much_as_can_be(ordered: Sequence[Need], free: Calendar, solve: Solver | None) -> Plan:
-    """Of those that cannot all be kept the ones that count most for the GPU-seconds they need."""
-    left = without_held(ordered, free)
-    spans: dict[str, tuple[Span, ...]] = {}
-    late: list[Need] = []
-    for need in sorted(ordered, key=lambda n: (n.gpu_s / n.reward, n.tie)):
-        found = latest(need, left)
-        if found is None:
-            late.append(need)
-            continue
-        left.take(beyond(need, found), need.gpus)
-        spans[need.name] = found
-    kept = [need for need in ordered if need.name in spans]
-    plan = Plan(spans, left, way="overload", gap=_gap(ordered, kept))
-    told = None if solve is None else solve(ordered, free, False)
-    if told is not None and _reward(ordered, told) > _reward(ordered, spans):
-        kept = [need for need in ordered if need.name in told]
-        others = [need for need in ordered if need.name not in told]
-        better = _as_told(kept, without_held(others, free), told)
-        if better is not None:
-            late, plan = others, replace(better, way="cp-sat", gap=_gap(ordered, kept))
-    names = frozenset(need.name for need in late)
-    return _late_as_little(ordered, names, free, plan.gap) or _with_late(plan, late)
-
-
-def _late_as_little(
-    needs: Sequence[Need], late: frozenset[str], free: Calendar, gap: float
-) -> Plan | None:
-    """All others in time, and these by the first of some short times later than they should be."""
-    for more_s in LATER_S:
-        moved = [_later(need, more_s) if need.name in late else need for need in needs]
-        found = _all_in(sorted(moved, key=_latest_deadline), free)
-        if found is not None:
-            behind = [need for need in needs if need.name in late]
-            return replace(_sooner(found, behind), late=late, way="overload", gap=gap)
-    return None
-
-
-def _sooner(plan: Plan, late: Sequence[Need]) -> Plan:
-    """With those that are late anyway as early as there is room."""
-    spans = dict(plan.spans)
-    for need in sorted(late, key=lambda n: (n.due, n.tie)):
-        if need.rest_s > 0:
-            plan.left.give(beyond(need, spans[need.name]), need.gpus)
-            begin = need.held[-1][1] if need.held else need.begin
-            found = plan.left.earliest(need.gpus, need.rest_s, begin, need.pieces)
-            plan.left.take(found, need.gpus)
-            spans[need.name] = joined([*need.held, *found])
-    return replace(plan, spans=spans)
-
-
-def _later(need: Need, more_s: int) -> Need:
-    soonest = need.begin + need.need_s
-    return replace(need, due=max(need.due + need.margin_s, soonest) + more_s)
-
-
-def _reward(needs: Sequence[Need], spans: Mapping[str, object]) -> float:
-    return sum(need.reward for need in needs if need.name in spans)
-
-
-def _gap(needs: Sequence[Need], kept: Sequence[Need]) -> float:
-    most = sum(need.reward for need in needs)
-    return 1.0 - sum(need.reward for need in kept) / most if most else 0.0
-
-
-def _with_late(plan: Plan, late: Sequence[Need]) -> Plan:
-    """Those that come too late as early as there is room, the ones that were due first first.
-
-    What they hold anyway is not free in the plan any more.
-    """
-    spans = plan.spans | {need.name: need.held for need in late}
-    sooner = _sooner(replace(plan, spans=spans), late)
-    return replace(sooner, late=frozenset(need.name for need in late))

@@ -93,9 +93,11 @@ class Round:
         self._plan()
         newcomers = self._newcomers()
         if newcomers:
-            self._judge(newcomers)
+            desk = self._desk()
+            refused = desk.judge(newcomers, self.book)
             self._stand()
             self._plan()
+            desk.explain(refused, self.book)
         return self
 
     # -- who stands ----------------------------------------------------------------------------
@@ -273,13 +275,13 @@ class Round:
             book.passed_over[name_of(new.view.key)] = refusal
         return found
 
-    def _judge(self, newcomers: list[Newcomer]) -> None:
+    def _desk(self) -> Desk:
         held: dict[str, tuple[int, float]] = {}
         for one in self.standing.values():
             user = self.state.jobs.views[one.row].user
             number, hours = held.get(user, (0, 0.0))
             held[user] = (number + 1, hours + one.target.budget_gpu_s / 3600)
-        desk = Desk(
+        return Desk(
             self.policy.rules,
             self.now,
             self.policy.knob_values["quantile"],
@@ -291,10 +293,6 @@ class Round:
             {pool: self.book.loads[name] for pool, name in self.pools.names().items()},
             self.policy.knob_values["room"],
         )
-        desk.judge(newcomers, self.book)
-        for own in self.plans.values():  # the plan that has room for all of them, in case
-            for name, spans in own.plan.spans.items():
-                self.book.targets[name] = replace(self.book.targets[name], runs=spans)
 
     def margin_s(self, due: int) -> int:
         """So long before it is due a target is planned to end: less where it is due soon."""

@@ -334,9 +334,16 @@ some = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@example(
+    jobs=[(1, 231, 0), (1, 269, 194), (3, 50, 0), (3, 58, 0), (3, 232, 231), (3, 244, 201)],
+    room=0.0,
+)  # the new plan has no room for it, the last one has
 @given(jobs=some, room=st.sampled_from([0.0, 1.0]))
 def test_whoever_comes_back_with_what_was_offered_is_promised_it(jobs, room):
+    """The same examples in each run: of some 3,000 one was refused all the same, as who had been
+    given GPUs meanwhile held them.
+    """
     policy = chronus(room=room)
     asked = [
         asks(number, run_s + slack_s, gpus=gpus, run_s=run_s)

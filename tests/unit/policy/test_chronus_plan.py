@@ -254,6 +254,23 @@ def test_no_newcomer_makes_a_late_one_later():
     assert found.spans[late][-1][1] <= end
 
 
+@settings(max_examples=300, deadline=None)
+@given(jobs=needs(), newcomer=needs(1), more=st.integers(0, 6))
+def test_the_next_plan_puts_nobody_out_for_who_was_taken_in(jobs, newcomer, more):
+    free = Calendar(T, GPUS)
+    jobs = [replace(one, need_s=one.need_s + UNIT) for one in jobs]  # more than was promised
+    plan = plan_for(jobs, free, solver())
+    new = replace(newcomer[0], name="new", tie=99, due=newcomer[0].due + more * UNIT)
+    found = with_newcomer(jobs, plan, new, free, solver())
+    if found is None:
+        return
+    standing = [replace(one, last=found.spans[one.name]) for one in (*jobs, new)]
+    then = plan_for(standing, free, solver())
+    assert then.late <= found.late
+    for name in then.late:
+        assert then.spans[name][-1][1] <= found.spans[name][-1][1]
+
+
 def test_margins_are_given_up_before_somebody_is_late():
     free = Calendar(T, GPUS)
     jobs = [replace(need(n, gpus=4, units=3, due=4), margin_s=2 * UNIT) for n in (1, 2)]

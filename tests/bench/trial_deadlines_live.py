@@ -5,8 +5,10 @@ one whose daemon decides by chronus and leases. Leases last one hand-over at lea
 that a test can wait for them. ``tests/bench/bench_deadlines_live.py`` has more of each and a
 control.
 
-It takes about four minutes, and is passed with nothing beside it (``tests/run_all.py``). slurmctld
-is restarted at a moment at which no job begins, see ``DeadlineSite.restart_slurmctld``.
+It takes four to five minutes, and is called by hand, by
+``pytest tests/bench/trial_deadlines_live.py``: under a load of 13 and more one of the four
+trainings was refused once, where the trial wants all promised. slurmctld is restarted at a moment
+at which no job begins, see ``DeadlineSite.restart_slurmctld``.
 """
 
 from __future__ import annotations
