@@ -27,7 +27,7 @@ def choice_lines(code: str, params: Params) -> Iterator[tuple[str, str]]:
     yield "choice", f"gets GPUs now, on {text(params, 'where')}" if is_chosen else "waits"
     yield "because", policy_reason(code, params)
     yield "points", f"a lease counts {_points(params, 'points')} for it now"
-    if is_chosen:
+    if is_chosen or "needed_points" not in params:  # held, or not ready: nothing would help
         return
     yield "more points", _needed(params)
     yield "fewer GPUs", _fewer(params)
@@ -49,7 +49,7 @@ def _needed(params: Params) -> str:
 def _fewer(params: Params) -> str:
     fits = amount(params, "fits_gpus")
     if not fits or fits < 1:
-        return "would not help now: no node has a GPU left"
+        return "would not help now: it could start on no single node with fewer"
     return f"with {count(round(fits), 'GPU')} it would have started, on one node"
 
 

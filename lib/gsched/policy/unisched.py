@@ -9,8 +9,9 @@ in each round which leases go on, which jobs start, and on which nodes, so that 
 Built on `chronus`: promises, their calendar and what is told to the refused are the same, and a
 target that is due comes before all that can be weighed: a promise is not for sale. What is new: a
 deadline that could not be promised counts as long as it can still be met; jobs of which nothing is
-known are measured first and answered then, the longer they wait the sooner, and no part of the pool
-is set aside for that; where a job is put is chosen with who runs.
+known are measured first and answered then, the longer they wait the sooner. No part of the pool is
+set aside for that, but one user's first runs take no more than a part of it from others. Where a
+job is put is chosen with who runs.
 
 A greedy pass comes first. The model is asked where that may lie further below the best than `gap`,
 and taken where it is better; without a solver, or in time, the greedy choice stands, which is told

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gsched.model.decision import JsonValue
+from gsched.model.job import Capability
+from gsched.policy.chronus_pools import gives_way
 from gsched.policy.unisched_cells import Ground, Kind, Parts
 from gsched.policy.unisched_reward import points_of
 
@@ -31,8 +33,10 @@ class Advice:
         for row, parts in node_pass.given.items():
             for name, gpus in parts.items() if row not in due else ():
                 own = values[row]
+                if not gpus:
+                    continue
                 self._prices[name].append((own / gpus, own, gpus))
-        self._ends = self._leases_end()
+        self._ends = self._leases_end(due)
 
     def given(self, row: int) -> Parts:
         """GPUs by node that a job has got."""
@@ -42,7 +46,8 @@ class Advice:
         """Parameters of the reason of a job that was not chosen.
 
         `needed_points`: of those that would have to go for it, the cheapest ones (0: none can);
-        `fits_gpus`: the most GPUs with which it would have started on one node (0: none);
+        `fits_gpus`: the most GPUs, fewer than it asks for, with which it would have started on one
+        node (0: none);
         `chance_time`: when leases that run end so that it would fit (epoch, 0: none do).
         """
         if kind not in self._known:
@@ -54,7 +59,7 @@ class Advice:
             costs = sorted(needed)[:nodes]
             self._known[kind] = {
                 "needed_points": round(points_of(sum(costs)), 3) if len(costs) == nodes else 0.0,
-                "fits_gpus": min(max(free, default=0), kind.gpus),
+                "fits_gpus": self._fits(kind, free),
                 "chance_time": chance,
             }
         return dict(self._known[kind])
@@ -65,8 +70,14 @@ class Advice:
         nodes = max(1, kind.least_nodes, -(-kind.gpus // largest))
         return -(-kind.gpus // nodes), nodes
 
+    @staticmethod
+    def _fits(kind: Kind, free: Sequence[int]) -> int:
+        return 0 if kind.least_nodes > 1 else min(max(free, default=0), kind.gpus - 1)
+
     def _free(self, ground: Ground) -> int:
-        return self._pass.nodes[ground.view.name].room
+        """GPUs that are left; none where a node is kept for a target."""
+        name = ground.view.name
+        return 0 if name in self._pass.kept else self._pass.nodes[name].room
 
     @staticmethod
     def _cheapest(prices: Iterator[int | None]) -> list[int]:
@@ -74,6 +85,8 @@ class Advice:
 
     def _price(self, ground: Ground, size: int) -> int | None:
         """What those count who would have to leave a node; None where that is not enough."""
+        if ground.view.name in self._pass.kept:
+            return None
         lacks, total = size - self._free(ground), 0
         for _, own, gpus in sorted(self._prices[ground.view.name]):
             if lacks <= 0:
@@ -82,17 +95,24 @@ class Advice:
             total += own
         return total if lacks <= 0 else None
 
-    def _leases_end(self) -> dict[str, list[tuple[int, int]]]:
-        """By node when how many GPUs come back, as leases have it after this choice."""
+    def _leases_end(self, due: frozenset[int]) -> dict[str, list[tuple[int, int]]]:
+        """By node when how many GPUs come back, as leases have it after this choice.
+
+        Of due targets and of jobs that cannot give way nothing is told: they hold on beyond it.
+        """
         jobs, now = self._round.state.jobs, self._round.now
         found: dict[str, list[tuple[int, int]]] = {g.view.name: [] for g in self._grounds}
         again = now + self._round.policy.spot_lease_s
-        for parts in self._pass.given.values():
+        for row, parts in self._pass.given.items():
+            if row in due or jobs.views[row].exclusion(Capability.PREEMPT) is not None:
+                continue
             for name, gpus in parts.items():
                 found[name].append((again, gpus))
         for row in jobs.select(jobs.running).tolist():
             view = jobs.views[row]
             if row in self._pass.places or view.lease is None or view.lease.end_time <= now:
+                continue
+            if not gives_way(view, self._round.pools):
                 continue
             for name, gpus in self._pass.parts_of(view).items():
                 if name in found:
@@ -101,6 +121,8 @@ class Advice:
 
     def _time(self, ground: Ground, size: int) -> int | None:
         """When so many GPUs of a node could be free; None where no lease says so."""
+        if ground.view.name in self._pass.kept:
+            return None
         free = self._free(ground)
         for time, gpus in sorted(self._ends[ground.view.name]):
             if free >= size:

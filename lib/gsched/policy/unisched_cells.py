@@ -90,7 +90,11 @@ class Cell:
 
 
 def cells_of(kind: Kind, grounds: Sequence[Ground]) -> tuple[Cell, ...]:
-    """All cells for such a job, on the nodes as they are; () where it never fits."""
+    """All cells for such a job, on the nodes as they are; () where it never fits, nor has a GPU
+    for each of its nodes.
+    """
+    if kind.least_nodes > kind.gpus:
+        return ()
     own = [g for g in grounds if kind.suits(g.view) and g.view.num_gpus]
     if not own or not kind.gpus or sum(g.room for g in own) < kind.gpus:
         return ()

@@ -13,7 +13,14 @@ from gsched.policy.chronus_order import DUE, IN_THE_WAY, Place
 from gsched.policy.chronus_turns import NodePass
 from gsched.policy.unisched_advice import Advice
 from gsched.policy.unisched_cells import Cell, Ground, Kind, Parts, cells_of
-from gsched.policy.unisched_model import Choice, Group, Stay, TooLargeError, solve
+from gsched.policy.unisched_model import (
+    Choice,
+    Group,
+    InvalidModelError,
+    Stay,
+    TooLargeError,
+    solve,
+)
 from gsched.policy.unisched_reward import (
     LEAST,
     Prices,
@@ -35,13 +42,20 @@ GREEDY, CP_SAT = "greedy", "cp-sat"
 _MEASURED = "chronus.profiling"
 _MOST_NAMED = 8
 
+MOST_PROFILING = 0.25
+"""The part of a pool that first runs of one user may take from others: as of all in `chronus`."""
+
+_MOST_TOGETHER = 2**62 // 200
+"""All values of a round: the model counts a hundredfold in 64 bits."""
+
 
 @dataclass(slots=True)
 class Chooser:
     """Chooses for one round; `way` and `gap` tell how, once it has been called.
 
     `way`: ``greedy``, ``cp-sat``, or why no better choice came of the model: ``off``,
-    ``no-solver``, ``too-large``, ``time-out``, ``no-better``. `points` are those of a lease by row,
+    ``no-solver``, ``too-large``, ``invalid`` (the solver does not take the model), ``failed`` (any
+    other error of it), ``time-out``, ``no-better``. `points` are those of a lease by row,
     `values` as the model counts them.
     """
 
@@ -52,12 +66,16 @@ class Chooser:
     points: dict[int, float] = field(default_factory=dict)
     values: dict[int, int] = field(default_factory=dict)
     due: frozenset[int] = frozenset()
+    beyond: frozenset[int] = frozenset()  # first runs beyond what their user may have
 
     def __call__(
         self, rows: list[int], places: dict[int, Place], ready: list[bool]
     ) -> tuple[list[int], dict[int, Place], Turns]:
         """The order, its places and the turns; `rows` stand in the order of `chronus`."""
         places = {row: self._measured(row, places[row]) for row in rows}
+        views = self.round_.state.jobs.views
+        ready = [own and _has_a_gpu_a_node(views[row]) for row, own in enumerate(ready)]
+        self.beyond = self._beyond(rows)
         self._weigh(rows, places)
         order = self._ordered(rows, places, frozenset())
         node_pass = self._pass(order, ready, {})
@@ -73,9 +91,12 @@ class Chooser:
             else:
                 self.way = "no-better"
         self.policy.ways[self.way] += 1
-        advice = Advice(self.round_, node_pass, grounds, self.values, self.due)
+        prices = {row: value(self.points[row]) for row in rows}
+        advice = Advice(self.round_, node_pass, grounds, prices, self.due)
         begins = set(turns.begins)
-        told = {row: self._told(row, places[row], row in begins, advice) for row in rows}
+        told = {}
+        for row in rows:
+            told[row] = self._told(row, places[row], row in begins, advice if ready[row] else None)
         return order, told, turns
 
     # -- what each counts ----------------------------------------------------------------------
@@ -98,6 +119,27 @@ class Chooser:
             return False
         return self.policy.is_to_be_measured(view, self.round_.expected(view))
 
+    def _beyond(self, rows: Sequence[int]) -> frozenset[int]:
+        """First runs that would take more of a pool for one user than `chronus` sets aside for all.
+
+        They may have what nobody else wants; one of each user counts in full, however wide.
+        """
+        jobs, round_ = self.round_.state.jobs, self.round_
+        held: dict[tuple[str, int], int] = {}
+        found = set()
+        for row in sorted(rows, key=lambda r: (not jobs.running[r], int(jobs.tie[r]))):
+            view = jobs.views[row]
+            if not self._is_measured(row, view):
+                continue
+            own = view.user, round_.pools.of_job(view)
+            most = MOST_PROFILING * round_.views[own[1]].num_gpus if own[1] in round_.views else 0
+            gpus = view.request.gpus.minimum
+            if own in held and held[own] + gpus > most:
+                found.add(row)
+                continue
+            held[own] = held.get(own, 0) + gpus
+        return frozenset(found)
+
     def _weigh(self, rows: Sequence[int], places: Mapping[int, Place]) -> None:
         knobs, jobs = self.policy.knob_values, self.round_.state.jobs
         prices = Prices(
@@ -111,15 +153,17 @@ class Chooser:
             is_last = places[row].part == IN_THE_WAY
             points = 0.0 if is_last else self._points(row, jobs.views[row], prices)
             self.points[row], self.values[row] = points, value(points)
-        more = 1 + sum(self.values[row] for row in rows if row not in self.due)
-        for row in self.due:  # before all that can be weighed
-            reward = self.round_.standing[name_of(jobs.keys[row])]
-            own = 1.0 if reward.need is None else reward.need.reward
-            self.values[row] = more * max(1, round(own))
+        rewards = {}
+        for row in self.due:
+            need = self.round_.standing[name_of(jobs.keys[row])].need
+            rewards[row] = 1 if need is None else max(1, min(100, round(need.reward)))
+        self.values |= _due_first({r: self.values[r] for r in rows if r not in self.due}, rewards)
 
     def _points(self, row: int, view: JobView, prices: Prices) -> float:
         round_, gpus = self.round_, view.request.gpus.minimum
         runs, left = view.state is JobState.RUNNING, self.round_.expected(view)
+        if row in self.beyond:
+            return points_of(LEAST)
         if self._is_measured(row, view):
             since = view.first_submit if view.eligible is None else view.eligible
             rest_s = _rest_s(self.policy.knob_values["profile_s"], view)
@@ -190,6 +234,12 @@ class Chooser:
         except ImportError:
             self.way = "no-solver"
             return None
+        except InvalidModelError:
+            self.way = "invalid"
+            return None
+        except Exception:  # a decision does not fail for what only would have made it better
+            self.way = "failed"
+            return None
         if found is None:
             self.way = "time-out"
             return None
@@ -252,13 +302,18 @@ class Chooser:
 
     # -- what is told --------------------------------------------------------------------------
 
-    def _told(self, row: int, place: Place, begins: bool, advice: Advice) -> Place:
-        """With the choice, and for who waits what would have changed it."""
+    def _told(self, row: int, place: Place, begins: bool, advice: Advice | None) -> Place:
+        """With the choice, and for who waits what would have changed it.
+
+        Of one that could not start now there is no advice: nothing would.
+        """
         view = self.round_.state.jobs.views[row]
         if view.state is not JobState.PENDING or not view.request.gpus.minimum:
             return place
         params: dict[str, JsonValue] = {**place.params, "is_chosen": begins}
         params["points"] = round(self.points[row], 3)
+        if advice is None:
+            return replace(place, params=params)
         if begins:
             names = sorted(advice.given(row))
             more = len(names) - _MOST_NAMED
@@ -272,3 +327,22 @@ def _rest_s(profile_s: float, view: JobView) -> float:
     """What is left of a first short run."""
     gpus = max(1, view.request.gpus.minimum)
     return max(1.0, profile_s - (view.attained_gpu_s or 0.0) / gpus)
+
+
+def _has_a_gpu_a_node(view: JobView) -> bool:
+    """Whether a job asks for a GPU on each of its nodes; it can be put nowhere, else."""
+    gpus = view.request.gpus.minimum
+    return not gpus or view.request.nodes.minimum <= gpus
+
+
+def _due_first(values: Mapping[int, int], rewards: Mapping[int, int]) -> dict[int, int]:
+    """Values so that whoever is due, with its reward, comes before all that can be weighed.
+
+    The values of the others are made smaller, all alike, where the sum would be too large.
+    """
+    total, found = sum(values.values()), dict(values)
+    most = _MOST_TOGETHER // (1 + sum(rewards.values())) - len(values) - 1
+    if total > most:
+        found = {row: max(LEAST, own * max(0, most) // total) for row, own in values.items()}
+    more = 1 + sum(found.values())
+    return found | {row: more * own for row, own in rewards.items()}

@@ -66,6 +66,10 @@ class TooLargeError(Exception):
     """The model would have more than MOST_VARIABLES."""
 
 
+class InvalidModelError(Exception):
+    """The solver does not take the model."""
+
+
 def solve(
     stays: Sequence[Stay],
     groups: Sequence[Group],
@@ -75,8 +79,8 @@ def solve(
 ) -> Choice | None:
     """The best choice, within `budget_s` deterministic seconds; None where none was found in time.
 
-    `hinted` is a choice to begin with: what each row gets. Raises ImportError without OR-Tools and
-    TooLargeError.
+    `hinted` is a choice to begin with: what each row gets. Raises ImportError without OR-Tools,
+    TooLargeError and InvalidModelError.
     """
     from ortools.sat.python import cp_model
 
@@ -88,6 +92,8 @@ def solve(
     solver.parameters.max_deterministic_time = budget_s
     solver.parameters.max_time_in_seconds = WALL_S
     status = solver.solve(model.model)
+    if status == cp_model.MODEL_INVALID:
+        raise InvalidModelError
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     return model.choice(solver, status == cp_model.OPTIMAL)

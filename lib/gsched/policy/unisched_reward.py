@@ -5,7 +5,7 @@ the job still needs. So a short job earns its points in few leases and a long on
 fixed iterations and jobs that stop at a target metric differ in how their remainder is known alone.
 What is added: a deadline that was not promised, but can still be met, counts so many times the end
 of a best-effort job, the more of the time left the run takes; a profile run is a job of `profile_s`
-that counts more the longer it waits; and whoever does not run yet loses the start.
+that counts more the longer it waits, up to ten times; and whoever does not run yet loses the start.
 
 GPUs count by their root, as in the order of ``chronus``: by time alone wide jobs would come too
 early, by GPU-time too late. Values are whole thousandths of points in steps of about a tenth, so
@@ -25,6 +25,9 @@ _SHORTEST_S = 30.0
 _MOST = 10**9
 LEAST = 1
 """Of a job of which nothing is known, and of one that would be in a target's way."""
+
+MOST_LONGER = 9.0
+"""So many times, at most, is added to what a first run counts for its wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def with_deadline(
 def profile(profile_s: float, waited_s: float, gpus: int, prices: Prices) -> float:
     """Of a first short run, in which a job of which nothing is known is measured."""
     longer = max(0.0, waited_s) / max(1.0, prices.profile_wait_s)
-    return best_effort(profile_s, gpus, prices, runs=False) * (1.0 + longer**2)
+    return best_effort(profile_s, gpus, prices, runs=False) * (1.0 + min(MOST_LONGER, longer**2))
 
 
 def _kept(prices: Prices, runs: bool) -> float:

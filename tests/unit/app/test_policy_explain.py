@@ -81,6 +81,12 @@ def test_of_one_that_was_chosen_it_is_told_where() -> None:
     assert set(found) == {"choice", "because", "points"}
 
 
+def test_of_one_that_could_not_start_no_change_is_told() -> None:
+    found = dict(choice_lines("unisched.spot", {**SPOT, "is_chosen": False, "points": 8.0}))
+    assert found["choice"] == "waits"
+    assert set(found) == {"choice", "because", "points"}
+
+
 @pytest.mark.parametrize(
     ("params", "what", "words"),
     [
@@ -89,10 +95,12 @@ def test_of_one_that_was_chosen_it_is_told_where() -> None:
         ({"needed_points": 5.0}, "more points",
          "it would need about 5 points: other jobs that are worth more a GPU, or a target, have "
          "them"),
-        ({"fits_gpus": 0}, "fewer GPUs", "would not help now: no node has a GPU left"),
+        ({"fits_gpus": 0}, "fewer GPUs",
+         "would not help now: it could start on no single node with fewer"),
         ({"chance_time": 0}, "earlier lease", "no leases are known to end so that it would fit"),
         ({"points": "\x1b[2J"}, "points", "a lease counts ? points for it now"),
-        ({"fits_gpus": "x"}, "fewer GPUs", "would not help now: no node has a GPU left"),
+        ({"fits_gpus": "x"}, "fewer GPUs",
+         "would not help now: it could start on no single node with fewer"),
     ],
 )  # fmt: skip
 def test_what_would_not_help_is_said(params: dict[str, Any], what: str, words: str) -> None:

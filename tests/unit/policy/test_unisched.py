@@ -15,6 +15,7 @@ from gsched.model.cluster import NodeView
 from gsched.model.decision import Admit, Grant, Refuse, Renew, Revoke
 from gsched.model.job import (
     Allocation,
+    CountRange,
     JobState,
     Lease,
     LeaseState,
@@ -48,6 +49,8 @@ def unisched(**knobs):
 
 def waits(number, *, gpus=1, run_s=1000.0, due_s=None, nodes=None, **more):
     one = view(number, gpus=gpus, duration_s=run_s, submit=NOW - 100, **more)
+    if nodes is not None:
+        one = replace(one, request=replace(one.request, nodes=CountRange(*nodes)))
     if due_s is not None:
         one = replace(one, wants=Wants(deadline=NOW + due_s))
     return one
@@ -117,6 +120,7 @@ def test_a_profile_run_counts_more_the_longer_it_waits():
     first = profile(300, 0, 1, PRICES)
     assert profile(300, 300, 1, PRICES) == pytest.approx(2 * first)
     assert profile(300, 900, 1, PRICES) == pytest.approx(10 * first)
+    assert profile(300, 86_400, 1, PRICES) == pytest.approx(10 * first)  # but not without an end
 
 
 @given(points=st.floats(0, 1e12))
@@ -283,6 +287,58 @@ def test_and_where_the_model_would_be_too_large(monkeypatch):
     assert decision.memory["choice"]["way"] == "too-large"
 
 
+@pytest.mark.parametrize("error", [OSError("libortools.so"), MemoryError(), RuntimeError("model")])
+def test_and_where_the_solver_fails_in_any_other_way(monkeypatch, error):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(unisched_choice, "solve", fails)
+    policy = unisched()
+    assert begun(decide(policy, JOBS)) == {1}
+    assert policy.ways == {"failed": 1}
+
+
+def test_and_where_the_solver_does_not_take_the_model(monkeypatch):
+    monkeypatch.setattr(unisched_choice, "value", lambda _points: 2**62)
+    monkeypatch.setattr(unisched_choice, "_due_first", lambda values, _rewards: dict(values))
+    policy = unisched()
+    assert begun(decide(policy, JOBS)) == {1}
+    assert sum(policy.ways[way] for way in ("invalid", "failed")) == 1
+
+
+def test_no_sum_of_values_is_too_large_for_the_model_and_the_order_stays():
+    many = {row: 10**9 - row for row in range(4000)}
+    rewards = dict.fromkeys(range(5000, 5200), 100)
+    found = unisched_choice._due_first(many, rewards)
+    assert 100 * sum(found.values()) < 2**63
+    assert min(found[row] for row in rewards) > sum(found[row] for row in many)
+    assert all(found[row] >= found[row + 1] for row in range(3999))
+    assert found[0] > found[3999] > 1
+    assert unisched_choice._due_first({1: 5, 2: 7}, {3: 100}) == {1: 5, 2: 7, 3: 1300}
+
+
+def test_a_job_with_more_nodes_than_gpus_is_put_nowhere_and_stops_nobody():
+    odd = waits(1, gpus=1, nodes=(2, 2))
+    for choose_s in (0, 0.5):
+        decision = decide(unisched(choose_s=choose_s), [odd, *JOBS[1:]], nodes=2)
+        assert begun(decision) == {2, 3}
+        assert "needed_points" not in explained(decision, odd)
+        full = [odd, waits(4, gpus=6), *(waits(k, gpus=4, run_s=1300) for k in (2, 3))]
+        decide(unisched(choose_s=choose_s), full)
+
+
+def test_first_runs_of_one_user_take_no_more_of_others_than_a_part_of_the_pool():
+    running = [runs(waits(k, gpus=1, run_s=600), "n0") for k in range(1, 9)]
+    unknown = [
+        replace(waits(k, gpus=1, run_s=None), eligible=NOW - 3600, first_submit=NOW - 3600)
+        for k in range(10, 60)
+    ]
+    decision = decide(unisched(profile_s=300), [*running, *unknown])
+    assert len(begun(decision)) == 2
+    idle = decide(unisched(profile_s=300), unknown)
+    assert len(begun(idle)) == 8  # what nobody else wants
+
+
 @st.composite
 def queues(draw):
     """Running and waiting jobs on two nodes of eight."""
@@ -298,7 +354,8 @@ def queues(draw):
         run_s = draw(st.sampled_from([None, 40.0, 700.0, 2000.0]))
         due_s = draw(st.sampled_from([None, None, 1000, 2100, 4000]))
         gpus = draw(st.sampled_from([1, 2, 3, 5, 8, 16]))
-        found.append(waits(number, gpus=gpus, run_s=run_s, due_s=due_s))
+        nodes = draw(st.sampled_from([None, None, (1, 2), (2, 2), (3, 3)]))
+        found.append(waits(number, gpus=gpus, run_s=run_s, due_s=due_s, nodes=nodes))
     return found
 
 
@@ -317,9 +374,9 @@ def test_what_is_given_fits_node_by_node_with_and_without_a_model(views):
                 room[one.allocation.nodes[0]] -= one.request.gpus.minimum
         for one in views:
             if one.key.job_id in begun(decision) and not one.allocation:
-                for name in decision.reasons[one.key].params["where"].split():
-                    own = min(8, one.request.gpus.minimum)
-                    room[name] -= own
+                names = decision.reasons[one.key].params["where"].split()
+                for name in names:
+                    room[name] -= max(1, one.request.gpus.minimum // len(names))
         assert min(room.values()) >= 0
 
 
@@ -356,6 +413,37 @@ def test_the_time_at_which_leases_end_is_told():
     running = runs(waits(1, gpus=5, run_s=1300), "n0", ended=False)
     told = explained(decide(unisched(), [running, waits(2, gpus=4)]), waits(2, gpus=4))
     assert told["chance_time"] == NOW + LEASE_S
+
+
+def test_of_a_held_job_nothing_is_told_that_would_have_changed_it():
+    held = replace(waits(1, gpus=2), eligible=None)
+    told = explained(decide(unisched(), [held]), held)
+    assert told["is_chosen"] is False
+    assert not {"needed_points", "fits_gpus", "chance_time"} & set(told)
+
+
+def test_gpus_that_are_kept_for_a_target_are_not_told_to_be_free():
+    running = runs(waits(1, gpus=5, run_s=9000), "n0", ended=False)
+    due, two = waits(2, gpus=8, run_s=1000, due_s=1320), waits(3, gpus=2, run_s=500)
+    decision = decide(unisched(lead_s=60), [running, due, two])
+    assert [a.key.job_id for a in decision.actions if isinstance(a, Admit)] == [2]
+    assert begun(decision) == set()
+    told = explained(decision, two)
+    assert (told["fits_gpus"], told["needed_points"], told["chance_time"]) == (0, 0.0, 0)
+
+
+def test_no_time_is_told_of_a_target_that_runs_on():
+    due = waits(1, gpus=8, run_s=50_000, due_s=50_010)
+    late = waits(2, gpus=8)
+    told = explained(decide(unisched(), [due, late]), late)
+    assert told["chance_time"] == 0
+
+
+def test_who_gets_all_that_it_asks_for_on_several_nodes_is_told_of_no_single_one():
+    running = [runs(waits(k, gpus=6), f"n{k}", ended=False) for k in (0, 1)]
+    two = waits(2, gpus=6, nodes=(2, 2))
+    told = explained(decide(unisched(), [*running, two], nodes=2), two)
+    assert told["fits_gpus"] == 0
 
 
 def test_who_is_chosen_is_told_where():

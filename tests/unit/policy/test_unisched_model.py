@@ -185,3 +185,14 @@ def test_a_model_that_would_be_too_large_is_not_asked(monkeypatch):
     grounds = grounds_of([4, 4])
     with pytest.raises(TooLargeError):
         solve([], groups_of([(kind(1), 5)], grounds), grounds, BUDGET_S)
+
+
+def test_a_job_with_more_nodes_than_gpus_has_no_cell():
+    assert cells_of(kind(1, 2, 2), grounds_of([4, 4])) == ()
+
+
+def test_a_model_that_the_solver_does_not_take_is_told_apart_from_one_without_an_answer():
+    grounds = grounds_of([4, 4])
+    waiting = [(kind(1), 2**61 // 100 + number) for number in range(20)]
+    with pytest.raises(unisched_model.InvalidModelError):
+        solve([], groups_of(waiting, grounds), grounds, BUDGET_S)
