@@ -24,8 +24,9 @@ from gsched.policy.chronus_plan import (
     without_held,
 )
 
-MARGINS = (0.25, 0.5, 0.75, 1.0)
-"""Such parts of all margins are given up, one after the other, before somebody is late."""
+MARGINS = (0.25, 0.5, 0.75)
+"""Such parts of all margins are given up, one after the other, and then all of them, before
+somebody is late."""
 
 
 LATER_S = (0, 60, 300, 900, 3600, 4 * 3600)
@@ -69,12 +70,13 @@ def _with_less_margin(needs: Sequence[Need], free: Calendar) -> Plan | None:
     """What margins are for: all come in time, though not as long before as was wanted."""
     if not any(need.margin_s for need in needs):
         return None
-    for part in MARGINS:
-        closer = [replace(need, due=need.due + math.ceil(part * need.margin_s)) for need in needs]
-        found = all_in(sorted(closer, key=latest_deadline), free)
-        if found is not None:
-            return found
-    return None
+
+    def closer(part: float) -> Plan | None:
+        moved = [replace(need, due=need.due + math.ceil(part * need.margin_s)) for need in needs]
+        return all_in(sorted(moved, key=latest_deadline), free)
+
+    widest = closer(1.0)  # where that is not enough, less is not either
+    return None if widest is None else next(filter(None, map(closer, MARGINS)), widest)
 
 
 def _as_much_as_can_be(ordered: Sequence[Need], free: Calendar, solve: Solver | None) -> Plan:
