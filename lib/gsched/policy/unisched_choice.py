@@ -48,6 +48,17 @@ MOST_PROFILING = 0.25
 _MOST_TOGETHER = 2**62 // 200
 """All values of a round: the model counts a hundredfold in 64 bits."""
 
+_FAILURES = (
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What a solver of another release, or out of memory, may raise."""
+
 
 @dataclass(slots=True)
 class Chooser:
@@ -237,7 +248,7 @@ class Chooser:
         except InvalidModelError:
             self.way = "invalid"
             return None
-        except Exception:  # a decision does not fail for what only would have made it better
+        except _FAILURES:  # a decision does not fail for what only would have made it better
             self.way = "failed"
             return None
         if found is None:
