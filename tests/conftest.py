@@ -76,8 +76,11 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if set(_skipped) - EXPECTED_SKIPS and session.exitstatus == pytest.ExitCode.OK:
+    unexpected = sorted(set(_skipped) - EXPECTED_SKIPS)
+    if unexpected and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if unexpected and session.config.cache is not None:  # tests/run_all.py asks
+        session.config.cache.set("gsched/skipped", unexpected)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

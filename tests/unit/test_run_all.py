@@ -77,6 +77,16 @@ def test_many_failures_are_no_accident(run_all: ModuleType, tmp_path: Path) -> N
     assert run_all.main(["-q"]) == 1
 
 
+def test_nothing_is_passed_again_where_tests_were_skipped(
+    run_all: ModuleType, tmp_path: Path
+) -> None:
+    """As tests/conftest.py notes where it finds such."""
+    write(tmp_path, "slurm/test_a.py", FAILS_ONCE)
+    noted = "session.config.cache.set('gsched/skipped', ['x'])"
+    write(tmp_path, "conftest.py", f"def pytest_sessionfinish(session):\n    {noted}\n")
+    assert run_all.main(["-q"]) == 1
+
+
 def test_the_file_that_runs_alone_has_to_pass(run_all: ModuleType, tmp_path: Path) -> None:
     write(tmp_path, "slurm/test_fairness_live.py", FAILS)
     assert run_all.main(["-q"]) == 1

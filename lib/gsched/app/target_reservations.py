@@ -44,6 +44,9 @@ AGAIN_S = 600
 MISUSED_S = 86400
 """The same after its user has put another job into it, which it would put before all others."""
 
+UNUSED_S = 300
+"""One whose nodes are free for so long while its job waits is of no use to it."""
+
 MOST_A_ROUND = 10
 """So many are made in one round."""
 
@@ -54,12 +57,13 @@ _EARLY_S = 60
 @dataclass(slots=True)
 class _Held:
     """A reservation that SQL knows of. `is_in`: its job has been put into it. `until` is its end
-    (epoch) as it was seen last, 0 before.
+    (epoch) as it was seen last, 0 before. All its nodes are free since `free_since`; 0: not all.
     """
 
     record: TargetRecord
     is_in: bool = False
     until: int = 0
+    free_since: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +192,9 @@ class Reservations:
             return "it has another number of nodes than its job"
         if not held.is_in and (problem := self._put_in(name, held)):
             return problem
+        if self._is_unused(held, shown, sight):
+            self._bar(name, MISUSED_S)
+            return "its nodes are free, and its job does not start there"
         self._follow(name, wanted, shown, sight)
         left_s = shown.end_time - self._clock()
         if left_s < RENEWED_S:
@@ -195,10 +202,21 @@ class Reservations:
             self._said(name, lambda: self._port.last(name, -(-lasts_s // 60)))
         return ""
 
+    def _is_unused(self, held: _Held, shown: ReservationView, sight: _Sight) -> bool:
+        """Whether its nodes have been free for a while: the job may not have these, as where it
+        asks for others by name, which no list of jobs shows.
+        """
+        used = {node.name: node.gpus_used for node in sight.state.nodes}
+        if any(used.get(name, 1) for name in shown.nodes):
+            held.free_since = 0
+            return False
+        held.free_since = held.free_since or self._clock()
+        return self._clock() - held.free_since >= UNUSED_S
+
     def _misplaced(self, held: _Held, name: str, rows: Sequence[QueueRow]) -> str:
         """What other hands have done about who is in a reservation, "" where nothing."""
         own = held.record.key.slurm_id
-        inside = [row.slurm_id for row in rows if row.reservation == name]
+        inside = _inside(name, rows)
         strangers = [slurm_id for slurm_id in inside if slurm_id != own]
         if strangers:
             self._bar(name, MISUSED_S)
@@ -300,7 +318,7 @@ class Reservations:
             self._gone(name, held, why)
             return
         own = held.record.key.slurm_id
-        inside = [row.slurm_id for row in rows if row.reservation == name]
+        inside = _inside(name, rows)
         if held.is_in and any(row.slurm_id == own and not row.reservation for row in rows):
             inside.append(own)  # it may have been put in after the look
         for slurm_id in inside:
@@ -329,6 +347,11 @@ class Reservations:
         if said:
             log.warning("%s: %s", name, said)
         return said
+
+
+def _inside(name: str, rows: Sequence[QueueRow]) -> list[str]:
+    """The jobs that are in a reservation; one may name several, separated by commas."""
+    return [row.slurm_id for row in rows if name in row.reservation.split(",")]
 
 
 def reservations_of(

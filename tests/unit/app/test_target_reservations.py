@@ -17,6 +17,7 @@ from gsched.app.target_reservations import (
     LIFE_MIN,
     MISUSED_S,
     MOST_A_ROUND,
+    UNUSED_S,
     Reservations,
 )
 from gsched.config.deadlines import DeadlineSettings
@@ -231,11 +232,12 @@ def test_one_that_another_users_name_is_on_is_left_alone(site):
     assert site.known() == []
 
 
-def test_another_job_of_its_user_in_it_ends_it(site):
+@pytest.mark.parametrize("named", [NAME, f"{NAME},{NAME}", f"course,{NAME}"])
+def test_another_job_of_its_user_in_it_ends_it(site, named):
     site.promise(7)
     site.round()
     site.slurm.inside["8"] = NAME
-    site.round(extra=[row(8, reservation=NAME)])
+    site.round(extra=[row(8, reservation=named)])
     assert site.is_clean()
     site.round(AGAIN_S + 1)
     assert site.is_clean()
@@ -275,6 +277,19 @@ def test_it_is_made_longer_while_it_is_needed_and_made_again_when_it_has_ended(s
     site.round()
     assert site.slurm.inside == {"7": NAME}
     assert site.events() == ["reserved", "unreserved", "reserved"]
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_nodes_that_are_free_and_of_no_use_to_its_job_are_given_back(site, is_free):
+    """As where it asks for others by name."""
+    site.promise(7)
+    if not is_free:
+        site.nodes = tuple(replace(one, gpus_used=1) for one in site.nodes)
+    for after_s in (1, 1, UNUSED_S - 10, 20):
+        site.round(after_s)
+    assert site.is_clean() is is_free
+    site.round(AGAIN_S)
+    assert site.is_clean() is is_free
 
 
 def test_a_node_that_is_lost_is_replaced(site):
