@@ -257,8 +257,15 @@ def test_after_a_restart_none_gives_way_until_nodes_have_registered(site, client
     """Before, slurmctld 22.05 gives their GPUs to jobs whose steps then fail."""
     leases = LiveLeases(client, client.config(), Rules(), RequestBook(MemoryRequests()))
     wait_for(leases.starts_safely, "all nodes to be known")
+    slurmds = [process.pid for process in site._daemons.running({"slurmd"})]
     site.kill_slurmctld()
-    site._daemons.start_slurmctld()
-    assert not leases.starts_safely()
+    try:
+        for pid in slurmds:
+            os.kill(pid, signal.SIGSTOP)  # else they register before anybody has looked
+        site._daemons.start_slurmctld()
+        assert not leases.starts_safely()
+    finally:
+        for pid in slurmds:
+            os.kill(pid, signal.SIGCONT)
     wait_for(leases.starts_safely, "all nodes to be known again")
     assert {node.view.state for node in client.node_facts()} == {"idle"}
